@@ -1,0 +1,34 @@
+# Every target sets up .venv by itself; each works first, alone and twice.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint types wheel bench clean
+
+$(VENV)/ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+demo: $(VENV)/ready
+	$(BIN)/dladmm demo
+
+test: $(VENV)/ready
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/ready
+	$(BIN)/mypy
+
+wheel: $(VENV)/ready
+	rm -rf dist
+	$(BIN)/python -m build --wheel --outdir dist .
+
+bench: $(VENV)/ready
+	$(BIN)/python benchmarks/iteration.py
+
+clean:
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,379 @@
+"""The loop: iterate, record, stop. Only `solve` records; nothing here prints."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from dladmm.core.certificate import Certificate, certify
+from dladmm.core.lagrangian import Evaluation, evaluate, lagrangian, subgradient_norm
+from dladmm.core.problem import Problem
+from dladmm.core.schedules import Schedule, make_schedule
+from dladmm.core.state import (
+    Data,
+    Params,
+    State,
+    initial_params,
+    make_data,
+    refresh_products,
+    state_from_params,
+)
+from dladmm.core.sweep import SWEEPS, Record, SweepOptions
+from dladmm.core.updates import STEP_RULES, StepRule
+from dladmm.core.validation import check_inputs, check_options
+
+
+class Status(StrEnum):
+    """Why a run ended."""
+
+    CONVERGED = "converged"
+    MAX_ITER = "max_iter"
+    STOPPED = "stopped"
+    INTERRUPTED = "interrupted"
+    DIVERGED = "diverged"
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to solve. Penalties are per sample: they do not depend on the number of samples.
+
+    dual_start: "gradient" for u = -grad R(z_L), which Lemma 2 needs; "zero" as in the authors'
+    code; "auto" takes the gradient where rho > 2H. `tol` stops the run once the residual per
+    output and the relative change of (W, b) stay below it for `patience` iterations; 0 never
+    does. The real loss is recorded every `evaluate_every` iterations; running products are
+    recomputed every `refresh_every`. After a non-finite value rho is raised tenfold, at most
+    `max_recoveries` times.
+    """
+
+    method: str = "dladmm"
+    rho: float = 2.0
+    nu: float = 1.0
+    rho_schedule: str | Schedule = "constant"
+    nu_schedule: str | Schedule = "constant"
+    step_rule: str | StepRule = "closed-form"
+    zl_solver: str = "newton"
+    init: str = "he"
+    dual_start: str = "auto"
+    max_iter: int = 200
+    tol: float = 1e-5
+    patience: int = 3
+    evaluate_every: int = 10
+    refresh_every: int = 100
+    max_recoveries: int = 4
+    seed: int = 0
+    dtype: str = "float32"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback sees after an iteration: its records so far and its network.
+
+    A callback that returns True ends the run with status `stopped`.
+    """
+
+    iteration: int
+    max_iter: int
+    row: Mapping[str, float]
+    params: Params
+
+
+Callback = Callable[[Progress], bool | None]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run leaves: the network, why it ended, its records and its certificate.
+
+    `params` is the last network, or the best one recorded if the run was interrupted or
+    diverged. `history` maps names to one value per iteration; NaN where not sampled.
+    """
+
+    params: Params
+    best_params: Params
+    status: Status
+    message: str
+    n_iter: int
+    history: dict[str, list[float]]
+    certificate: Certificate
+    state: State
+
+
+def solve(
+    problem: Problem,
+    x: Any,
+    y: Any,
+    *,
+    sample_weight: Any = None,
+    options: Options | None = None,
+    params: Params | None = None,
+    callback: Callback | None = None,
+) -> Result:
+    """Minimise Problem 2 for this data, by `options.method`, from `params` or random weights.
+
+    y has one column per network output (one-hot rows for log_loss). Ctrl-C ends the run with the
+    best network recorded so far.
+    """
+    options = options or Options()
+    check_options(problem, options)
+    arrays = check_inputs(problem, x, y, sample_weight, options.dtype)
+    # A context, not a configuration: the caller's own JAX settings stay as they are.
+    with jax.enable_x64(options.dtype == "float64"):
+        return _Run(problem, options, arrays, params, callback).run()
+
+
+@partial(
+    jax.jit, static_argnames=("method", "problem", "options"), donate_argnames="state"
+)
+def iterate(
+    method: str,
+    problem: Problem,
+    options: SweepOptions,
+    data: Data,
+    state: State,
+    rho: Array,
+    nu: Array,
+    with_loss: Array,
+) -> tuple[State, Params, Array]:
+    """One iteration as one program: the new state, a copy of its network, and all its records.
+
+    The records come as a single vector; the real loss is in it where `with_loss` asks for it.
+    """
+    state, record = SWEEPS[method](problem, options, data, state, rho, nu)
+    nan = jnp.full((), jnp.nan, state.u.dtype)
+    real = jax.lax.cond(
+        with_loss,
+        lambda params: evaluate(problem, params, data.x, data.y, data.weights),
+        lambda params: Evaluation(nan, nan),
+        state.params,
+    )
+    scalars = jax.tree.leaves((record, real))
+    return state, state.params, jnp.stack([s.astype(state.u.dtype) for s in scalars])
+
+
+class _Run:
+    """One call of `solve`: the state of the loop, which ends with it."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        options: Options,
+        arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None],
+        params: Params | None,
+        callback: Callback | None,
+    ):
+        self.problem, self.options, self.callback = problem, options, callback
+        self.began = time.perf_counter()
+        x, y, weights = (None if v is None else jnp.asarray(v) for v in arrays)
+        self.data = make_data(problem, x, y, weights)
+        self.mass = float(x.shape[0] if weights is None else jnp.sum(weights))
+        self.dtype = x.dtype
+        rule = options.step_rule
+        self.sweep = SweepOptions(
+            STEP_RULES[rule] if isinstance(rule, str) else rule, options.zl_solver
+        )
+        self.schedules = {
+            "rho": make_schedule("rho", options.rho_schedule, options.rho),
+            "nu": make_schedule("nu", options.nu_schedule, options.nu),
+        }
+        self.penalty = {"rho": float(options.rho), "nu": float(options.nu)}
+        self.least_rho = 0.0
+        self.recoveries = 0
+        self.restarted = False
+        if params is None:
+            params = initial_params(problem, options.init, options.seed, self.dtype)
+        self.good = jax.tree.map(lambda v: jnp.asarray(v, self.dtype), params)
+        self.best, self.best_loss = self.good, math.inf
+        self.lemma2_at_start = self._dual_from_gradient()
+        self.state = self._restore(authors_output=options.init == "paper")
+        self.rows: list[dict[str, float]] = []
+        self.quiet = 0
+        self.message = ""
+
+    def _dual_from_gradient(self) -> bool:
+        if self.options.dual_start == "auto":
+            return self.penalty["rho"] > 2 * self.problem.loss.lipschitz
+        return self.options.dual_start == "gradient"
+
+    def _restore(self, authors_output: bool = False) -> State:
+        """A feasible state from the last good network, by a forward pass."""
+        # Donation takes the state's buffers, so the network kept aside must be a copy.
+        params = jax.tree.map(jnp.copy, self.good)
+        return state_from_params(
+            self.problem, params, self.data, self._dual_from_gradient(), authors_output
+        )
+
+    def run(self) -> Result:
+        start = lagrangian(self.problem, self.data, self.state, *self._penalties())
+        status = Status.MAX_ITER
+        try:
+            status = self._loop()
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
+        return self._finish(status, float(start.value))
+
+    def _loop(self) -> Status:
+        """Launch iteration k, then look at k - 1 while k runs: one small transfer, one behind."""
+        pending: _Launched | None = None
+        for k in range(self.options.max_iter + 1):
+            launched = self._launch(k) if k < self.options.max_iter else None
+            verdict = self._absorb(pending) if pending else None
+            if verdict == Status.DIVERGED:
+                if not self._recover():
+                    return Status.DIVERGED
+                pending = None  # what was launched meanwhile grew from the broken state
+                continue
+            if verdict is not None:
+                # One more iteration is under way already: the run ends with that one.
+                if launched and self._absorb(launched) == Status.DIVERGED:
+                    self.state = self._restore()
+                return verdict
+            pending = launched
+        return Status.MAX_ITER
+
+    def _penalties(self) -> tuple[Array, Array]:
+        return tuple(jnp.asarray(self.penalty[c], self.dtype) for c in ("rho", "nu"))
+
+    def _launch(self, k: int) -> _Launched:
+        row = self.rows[-1] if self.rows else {}
+        for name, schedule in self.schedules.items():
+            self.penalty[name] = schedule(k, self.penalty[name], row)
+        self.penalty["rho"] = max(self.penalty["rho"], self.least_rho)
+        if k and k % self.options.refresh_every == 0:
+            self.state = refresh_products(self.problem, self.data, self.state)
+        sampled = k % self.options.evaluate_every == 0 or k == self.options.max_iter - 1
+        self.state, params, vector = iterate(
+            self.options.method,
+            self.problem,
+            self.sweep,
+            self.data,
+            self.state,
+            *self._penalties(),
+            jnp.asarray(sampled),
+        )
+        known = {**self.penalty, "restarted": float(self.restarted)}
+        self.restarted = False
+        return _Launched(params, vector, known)
+
+    def _absorb(self, launched: _Launched) -> Status | None:
+        """Record a finished iteration; the status it ends the run with, if it does."""
+        values = np.asarray(launched.vector, dtype=np.float64).tolist()
+        row = dict(zip(record_names(self.problem), values, strict=True)) | launched.known
+        if not all(math.isfinite(row[name]) for name in ("lagrangian", "residual", "change")):
+            return Status.DIVERGED
+        row["gap"] = row["train_loss"] - row["risk"] / self.mass
+        row["c_k"] = min(row["moved"], self.rows[-1]["c_k"] if self.rows else math.inf)
+        row["k_c_k"] = (len(self.rows) + 1) * row["c_k"]
+        row["seconds"] = time.perf_counter() - self.began
+        self.rows.append(row)
+        self.good = launched.params
+        if row["train_loss"] < self.best_loss:
+            self.best, self.best_loss = launched.params, row["train_loss"]
+        progress = Progress(len(self.rows), self.options.max_iter, row, launched.params)
+        if self.callback is not None and self.callback(progress):
+            return Status.STOPPED
+        return Status.CONVERGED if self._is_quiet(row) else None
+
+    def _is_quiet(self, row: Mapping[str, float]) -> bool:
+        """Whether residual and change have stayed below `tol` for `patience` iterations."""
+        per_output = row["residual"] / math.sqrt(self.mass * self.data.y.shape[1])
+        quiet = max(per_output, row["change"]) < self.options.tol
+        self.quiet = self.quiet + 1 if quiet else 0
+        return self.quiet >= self.options.patience
+
+    def _recover(self) -> bool:
+        """Back to the last good network with a larger rho; False when that is used up."""
+        self.recoveries += 1
+        if self.recoveries > self.options.max_recoveries:
+            return False
+        self.least_rho = min(10 * self.penalty["rho"], MAX_RHO)
+        self.penalty["rho"] = self.least_rho
+        self.state, self.restarted = self._restore(), True
+        return True
+
+    def _finish(self, status: Status, start: float) -> Result:
+        self._explain(status)
+        if status in (Status.INTERRUPTED, Status.DIVERGED):
+            self.good = self.best if math.isfinite(self.best_loss) else self.good
+            self.state = self._restore()
+        elif self.rows and math.isnan(self.rows[-1]["train_loss"]):
+            real = evaluate(self.problem, self.good, self.data.x, self.data.y, self.data.weights)
+            last = self.rows[-1]
+            last["train_loss"], last["train_accuracy"] = float(real.loss), float(real.accuracy)
+            last["gap"] = last["train_loss"] - last["risk"] / self.mass
+        if self.rows and self.rows[-1]["train_loss"] < self.best_loss:
+            self.best = self.good
+        at_once = status is Status.INTERRUPTED
+        norm = math.nan if at_once else float(
+            subgradient_norm(self.problem, self.data, self.state, *self._penalties())
+        )
+        rows = self.rows
+        certificate = certify(
+            self.problem,
+            method=self.options.method,
+            status=str(status),
+            dtype=self.options.dtype,
+            rows=rows,
+            start=start,
+            lemma2_at_start=self.lemma2_at_start,
+            subgradient_norm=norm,
+        )
+        names = list(rows[0]) if rows else []
+        return Result(
+            params=jax.tree.map(np.asarray, self.good),
+            best_params=jax.tree.map(np.asarray, self.best),
+            status=status,
+            message=self.message,
+            n_iter=len(rows),
+            history={name: [row[name] for row in rows] for name in names},
+            certificate=certificate,
+            state=self.state,
+        )
+
+    def _explain(self, status: Status) -> None:
+        self.message = {
+            Status.CONVERGED: f"residual and change stayed below tol={self.options.tol:g}",
+            Status.MAX_ITER: f"max_iter={self.options.max_iter} iterations were made",
+            Status.STOPPED: "the callback asked to stop",
+            Status.INTERRUPTED: "interrupted; this is the best network recorded",
+            Status.DIVERGED: (
+                f"values became non-finite {self.recoveries} times, at last with"
+                f" rho={self.penalty['rho']:g}, nu={self.penalty['nu']:g}; this is the best"
+                " network recorded. Try standardised inputs, a larger rho, or float64"
+            ),
+        }[status]
+
+
+MAX_RHO = 1e8
+
+
+@dataclass(frozen=True)
+class _Launched:
+    """An iteration under way: its network, its records once they are there, its penalties."""
+
+    params: Params
+    vector: Array
+    known: dict[str, float]
+
+
+def record_names(problem: Problem) -> list[str]:
+    """Names of the record vector's entries, in the order `iterate` stacks them."""
+    hidden = range(1, problem.n_layers)
+    parts = [
+        "lagrangian",
+        "risk",
+        "regularization",
+        "residual",
+        *(f"linear_gap_{l}" for l in hidden),
+        *(f"activation_gap_{l}" for l in hidden),
+    ]
+    return [*parts, *Record._fields[1:], "train_loss", "train_accuracy"]

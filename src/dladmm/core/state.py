@@ -1,0 +1,137 @@
+"""The variables of the algorithm, as immutable pytrees, and where they start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from dladmm.core.problem import Problem
+
+INITIALIZERS = ("he", "paper")
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["W", "b"], meta_fields=[])
+@dataclass(frozen=True)
+class Params:
+    """The network itself."""
+
+    W: tuple[Array, ...]
+    b: tuple[Array, ...]
+
+
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["W", "b", "z", "a", "p", "u"],
+    meta_fields=[],
+)
+@dataclass(frozen=True)
+class State:
+    """All variables of L_rho, and the running products p_l = A_l(W_l, a_{l-1}).
+
+    `a` holds a_1..a_{L-1}; `p` is kept so that no product is computed only to evaluate something.
+    """
+
+    W: tuple[Array, ...]
+    b: tuple[Array, ...]
+    z: tuple[Array, ...]
+    a: tuple[Array, ...]
+    p: tuple[Array, ...]
+    u: Array
+
+    @property
+    def params(self) -> Params:
+        return Params(self.W, self.b)
+
+
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["x", "y", "weights", "gram"],
+    meta_fields=[],
+)
+@dataclass(frozen=True)
+class Data:
+    """Inputs, targets, sample weights, and the constant Gram matrix of the inputs.
+
+    `weights` is None when all are 1; `gram` is None where it would cost more than it saves.
+    """
+
+    x: Array
+    y: Array
+    weights: Array | None
+    gram: Array | None
+
+
+def make_data(problem: Problem, x: Array, y: Array, weights: Array | None) -> Data:
+    """The data of a run; x^T x pays off as long as there are more samples than inputs."""
+    pays_off = x.shape[0] >= problem.layers[0].fan_in
+    gram = jax.jit(problem.layers[0].gram)(x, weights) if pays_off else None
+    return Data(x, y, weights, gram)
+
+
+def initial_params(problem: Problem, init: str, seed: int, dtype: jnp.dtype) -> Params:
+    """Random weights on the regularisers' constraints.
+
+    `he`: W ~ N(0, 2/fan_in), b = 0. `paper`: the authors' W and b ~ 0.1 N(0, 1).
+    """
+    if init not in INITIALIZERS:
+        raise ValueError(f"init={init!r} is unknown; expected one of {', '.join(INITIALIZERS)}")
+    W, b = [], []
+    keys = jax.random.split(jax.random.key(seed), 2 * problem.n_layers)
+    for l, (layer, regularizer) in enumerate(
+        zip(problem.layers, problem.regularizers, strict=True)
+    ):
+        spread = (2 / layer.fan_in) ** 0.5 if init == "he" else 0.1
+        drawn = spread * jax.random.normal(keys[2 * l], layer.weight_shape, dtype)
+        W.append(regularizer.prox(drawn, 0.0))
+        shift = 0.0 if init == "he" else 0.1
+        b.append(shift * jax.random.normal(keys[2 * l + 1], layer.bias_shape, dtype))
+    return Params(tuple(W), tuple(b))
+
+
+def forward(problem: Problem, params: Params, x: Array) -> Array:
+    """The network's output z_L for inputs x."""
+    a = x
+    for l, layer in enumerate(problem.layers):
+        z = layer.apply(params.W[l], a) + params.b[l]
+        a = problem.activations[l](z) if l < problem.n_layers - 1 else z
+    return z
+
+
+@partial(jax.jit, static_argnames=("problem", "dual_from_gradient", "authors_output"))
+def state_from_params(
+    problem: Problem,
+    params: Params,
+    data: Data,
+    dual_from_gradient: bool,
+    authors_output: bool = False,
+) -> State:
+    """The feasible state of a forward pass, with u = -grad R(z_L) (Lemma 2) or u = 0.
+
+    `authors_output` starts z_L at the loss's own point (+-1 for classes) instead of the output.
+    """
+    z: list[Array] = []
+    a: list[Array] = []
+    p: list[Array] = []
+    for l, layer in enumerate(problem.layers):
+        p.append(layer.apply(params.W[l], a[-1] if a else data.x))
+        z.append(p[-1] + params.b[l])
+        if l < problem.n_layers - 1:
+            a.append(problem.activations[l](z[-1]))
+    if authors_output:
+        z[-1] = problem.loss.initial_output(data.y)
+    u = -problem.loss.gradient(z[-1], data.y) if dual_from_gradient else jnp.zeros_like(z[-1])
+    return State(params.W, params.b, tuple(z), tuple(a), tuple(p), u)
+
+
+@partial(jax.jit, static_argnames="problem", donate_argnames="state")
+def refresh_products(problem: Problem, data: Data, state: State) -> State:
+    """The same state with p recomputed from W and a: running products drift in float32."""
+    inputs = (data.x, *state.a)
+    p = tuple(
+        layer.apply(W, a) for layer, W, a in zip(problem.layers, state.W, inputs, strict=True)
+    )
+    return State(state.W, state.b, state.z, state.a, p, state.u)

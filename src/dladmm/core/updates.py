@@ -1,0 +1,321 @@
+"""The block updates: pure functions, arrays in, new arrays and a small record out.
+
+phi's part for layer l is c/2 |r|^2 with r = p + b - z - [l = L] u/rho and c = rho for l = L, else
+nu. Algorithms 2-5 of the paper look for a theta (tau) with phi(new) <= P(new; theta). phi is
+quadratic, so with D = new - old that test is exactly
+
+    c |A(D, a_prev)|^2 <= <theta D, D>     (W)       c |A(W, D)|^2 + nu |D|^2 <= <tau D, D>     (a)
+
+and is always evaluated in this form: a difference of two values of phi would cancel.
+Gradients are divided by c (W) or nu (a) first, so that nothing underflows at rho = nu = 1e-6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from dladmm.terms.activations import Activation
+from dladmm.terms.layers import Dense, row_squares, sample_squares, total
+from dladmm.terms.losses import Loss, zl_solvers
+from dladmm.terms.regularizers import Regularizer
+
+
+@dataclass(frozen=True)
+class ClosedForm:
+    """theta and tau by their smallest accepted value, a Rayleigh quotient: no trials.
+
+    One value per row of W and per sample of a, over which phi separates; one for all if `scalar`.
+    With a regulariser that is not quadratic, the quotient starts a backtracking with `growth`.
+    """
+
+    scalar: bool = False
+    growth: float = 2.0
+    max_trials: int = 60
+
+
+@dataclass(frozen=True)
+class Backtracking:
+    """The paper's Algorithms 2-5 to the letter: a scalar from `start`, times `growth` per trial.
+
+    When `max_trials` do not suffice the block stays where it is, and the record says so.
+    """
+
+    start: float = 1.0
+    growth: float = 2.0
+    max_trials: int = 60
+    scalar: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not self.start > 0:
+            raise ValueError(f"start={self.start!r} is not valid; expected a number > 0")
+        if not self.growth > 1:
+            raise ValueError(f"growth={self.growth!r} is not valid; expected a number > 1")
+
+
+StepRule = ClosedForm | Backtracking
+STEP_RULES: dict[str, StepRule] = {
+    "closed-form": ClosedForm(),
+    "closed-form-scalar": ClosedForm(scalar=True),
+    "backtracking": Backtracking(),
+}
+
+
+class Step(NamedTuple):
+    """What a W or a update tells: sum of omega |D|^2, least theta or tau, trials, and failures."""
+
+    moved: Array
+    curvature: Array
+    trials: Array
+    exhausted: Array
+
+
+def residual(p: Array, b: Array, z: Array, u_over_rho: Array | None) -> Array:
+    """r = p + b - z - u/rho; hidden layers have no dual."""
+    r = p + b - z
+    return r if u_over_rho is None else r - u_over_rho
+
+
+def update_b(layer: Dense, r: Array, b: Array, weights: Array | None) -> Array:
+    """argmin_b c/2 sum_i omega_i |p_i + b - z_i - u_i/rho|^2 from the residual r at b, exactly.
+
+    (eqs. 6, 7, 12, 13, whose B is the curvature of one sample; over a batch it is c sum omega_i)
+    """
+    return b - layer.unit_mean(r, weights)
+
+
+def update_z(activation: Activation, p: Array, b: Array, a: Array) -> Array:
+    """argmin_z nu/2 |z - p - b|^2 + nu/2 |a - f(z)|^2, globally.   (eqs. 4, 14)"""
+    return activation.argmin_z(p + b, a)
+
+
+def update_zL(
+    loss: Loss, solver: str, p: Array, b: Array, z: Array, u: Array, y: Array, rho: Array
+) -> tuple[Array, Array]:
+    """argmin_z R(z; y) + <u, z - p - b> + rho/2 |z - p - b|^2, and iterations used.   (eqs. 5, 15)"""
+    return zl_solvers[solver](loss, p + b, u, y, rho, z)
+
+
+def update_a(
+    layer: Dense,
+    rule: StepRule,
+    a: Array,
+    f_z: Array,
+    p: Array,
+    r: Array,
+    W: Array,
+    c: Array,
+    nu: Array,
+    weights: Array | None,
+) -> tuple[Array, Array, Step]:
+    """A majorised step on c/2 |A(W, a) + b - z - u/rho|^2 + nu/2 |a - f(z)|^2.   (eqs. 3, 16)
+
+    `layer`, p, r, W and c belong to the layer above. Per sample,
+    tau = (c |A(W, g)|^2 + nu |g|^2) / |g|^2 with g the gradient; p+ = A(W, a+) comes for free.
+    """
+    ratio = c / nu
+    g = ratio * layer.adjoint_a(W, r) + (a - f_z)
+    image = layer.apply(W, g)
+    size, bent = sample_squares(g), ratio * sample_squares(image)
+    if rule.scalar:
+        size, bent = (jnp.full_like(v, total(v, weights)) for v in (size, bent))
+    # tau/nu = 1 + bent/size is at least 1, so a vanishing gradient needs no floor.
+    kappa = 1 + bent / jnp.where(size > 0, size, 1)
+    if isinstance(rule, Backtracking):
+        tau, trials, accepted = _grow(kappa, rule.start / nu, rule)
+    else:
+        tau, trials, accepted = kappa, jnp.zeros((), jnp.int32), jnp.ones((), bool)
+    step = jnp.where(accepted, 1 / tau, 0)
+    moved = total(step**2 * sample_squares(g), weights)
+    record = Step(moved, nu * jnp.min(tau), trials, (~accepted).astype(jnp.int32))
+    return a - step * g, p - step * image, record
+
+
+def update_W(
+    layer: Dense,
+    regularizer: Regularizer,
+    rule: StepRule,
+    W: Array,
+    p: Array,
+    r: Array,
+    a_prev: Array,
+    c: Array,
+    weights: Array | None,
+) -> tuple[Array, Array, Step]:
+    """argmin_W P(W; theta) + Omega(W) at the current W, theta as the rule chooses.   (eqs. 9, 11)
+
+    P is the majoriser of c/2 sum_i omega_i |r_i|^2. For Omega = lambda/2 |W|^2 the step is along
+    G = gradient of both, row-wise theta = c |A(G, a_prev)|^2 / |G|^2, and p+ = A(W+, a_prev)
+    comes for free. Otherwise theta is searched with the Gram matrix of a_prev.
+    """
+    G = layer.adjoint_W(r, a_prev, weights)
+    if regularizer.quadratic is None:
+        gram_pays_off = a_prev.shape[0] >= layer.fan_in
+        K = layer.gram(a_prev, weights) if gram_pays_off else None
+
+        def squares(D: Array) -> Array:
+            if K is None:
+                return layer.unit_squares(layer.apply(D, a_prev), weights)
+            return row_inner(layer.times_gram(D, K), D)
+
+        D, record = _step_W(regularizer, rule, W, G, c, squares)
+        return W + D, p + layer.apply(D, a_prev), record
+    ridge = regularizer.quadratic / c
+    direction, scale = _normalised(G + ridge * W, rule)
+    image = layer.apply(direction, a_prev)
+    kappa = _quotient(layer.unit_squares(image, weights), direction, rule)
+    step, record = _quadratic_step(rule, kappa, ridge, scale, direction, c)
+    return W - step * direction, p - layer.scale_units(image, step), record
+
+
+def update_W_twice(
+    layer: Dense,
+    regularizer: Regularizer,
+    rule: StepRule,
+    W: Array,
+    p: Array,
+    r: Array,
+    x: Array,
+    c: Array,
+    weights: Array | None,
+    K: Array,
+) -> tuple[Array, Array, tuple[Step, Step]]:
+    """The last backward and the first forward step on W_1: two steps on one quadratic.   (9, 11)
+
+    Nothing else changes between them and the inputs never do, so with K = x^T x the second
+    gradient is G + D K and p needs one product for both steps: two of the largest are saved.
+    """
+    squares = lambda D: row_inner(layer.times_gram(D, K), D)  # noqa: E731
+    G = layer.adjoint_W(r, x, weights)
+    D_backward, backward = _step_W(regularizer, rule, W, G, c, squares)
+    G = G + layer.times_gram(D_backward, K)
+    D_forward, forward = _step_W(regularizer, rule, W + D_backward, G, c, squares)
+    D = D_backward + D_forward
+    return W + D, p + layer.apply(D, x), (backward, forward)
+
+
+def row_inner(V: Array, W: Array) -> Array:
+    """<V_j, W_j> for each row j, shaped to broadcast against W."""
+    return jnp.sum(V * W, axis=tuple(range(1, W.ndim)), keepdims=True)
+
+
+def _step_W(
+    regularizer: Regularizer,
+    rule: StepRule,
+    W: Array,
+    G: Array,
+    c: Array,
+    squares: Callable[[Array], Array],
+) -> tuple[Array, Step]:
+    """D of one W update, where squares(D) = sum_i omega_i |A(D_j, a_prev,i)|^2 is cheap; G is 1/c
+    of the gradient of phi."""
+    ridge = (regularizer.quadratic or 0) / c
+    direction, scale = _normalised(G + ridge * W, rule)
+    kappa = _quotient(squares(direction), direction, rule)
+    if regularizer.quadratic is not None:
+        step, record = _quadratic_step(rule, kappa, ridge, scale, direction, c)
+        return -step * direction, record
+    return _prox_step(regularizer, rule, W, G, c, kappa, squares)
+
+
+def _normalised(G: Array, rule: StepRule) -> tuple[Array, Array]:
+    """G and its scale apart, per row or for all: squares of tiny gradients would underflow."""
+    axes = None if rule.scalar else tuple(range(1, G.ndim))
+    scale = jnp.max(jnp.abs(G), axis=axes, keepdims=True)
+    return G / jnp.where(scale > 0, scale, 1), scale
+
+
+def _quotient(squares: Array, direction: Array, rule: StepRule) -> Array:
+    """kappa = |A(D)|^2 / |D|^2 per row or for all, with a floor so that no theta vanishes."""
+    size = row_squares(direction)
+    if rule.scalar:
+        squares, size = (jnp.full_like(v, jnp.sum(v)) for v in (squares, size))
+    kappa = squares / jnp.where(size > 0, size, 1)
+    return jnp.maximum(kappa, jnp.finfo(kappa.dtype).eps * jnp.max(kappa))
+
+
+def _quadratic_step(
+    rule: StepRule, kappa: Array, ridge: Array, scale: Array, direction: Array, c: Array
+) -> tuple[Array, Step]:
+    """The step length along `direction`, per row; the direction is exact, so one theta suffices."""
+    if isinstance(rule, Backtracking):
+        theta, trials, accepted = _grow(kappa, rule.start / c, rule)
+    else:
+        theta, trials, accepted = kappa, jnp.zeros((), jnp.int32), jnp.ones((), bool)
+    usable = accepted & (theta + ridge > 0)
+    step = jnp.where(usable, scale / jnp.where(usable, theta + ridge, 1), 0)
+    moved = step**2 * row_squares(direction)
+    return step, Step(jnp.sum(moved), _least(c * theta, moved), trials, _failed(accepted))
+
+
+def _prox_step(
+    regularizer: Regularizer,
+    rule: StepRule,
+    W: Array,
+    G: Array,
+    c: Array,
+    kappa: Array,
+    squares: Callable[[Array], Array],
+) -> tuple[Array, Step]:
+    """Backtracking on theta, because D depends on it: D(theta) = prox(W - G/theta) - W.
+
+    The closed-form rule starts every row at its kappa, the paper's rule at its own value, one for
+    all rows. A row whose trials run out stays where it is.
+    """
+    floor = jnp.finfo(kappa.dtype).tiny
+    start = jnp.full_like(kappa, rule.start / c) if isinstance(rule, Backtracking) else kappa
+    start = jnp.maximum(start, floor)
+
+    def trial(theta: Array) -> tuple[Array, Array, Array]:
+        D = regularizer.prox(W - G / theta, 1 / (c * theta)) - W
+        bent, size = squares(D), row_squares(D)
+        if rule.scalar:
+            bent, size = jnp.sum(bent), jnp.sum(size)
+        # Equality is exact where the step stays in the cone of G: allow its rounding.
+        accepted = bent <= theta * size * (1 + 64 * jnp.finfo(D.dtype).eps)
+        return D, jnp.broadcast_to(accepted, theta.shape), row_squares(D)
+
+    def unfinished(carry: tuple[Array, ...]) -> Array:
+        k, _, _, accepted, _ = carry
+        return (k < rule.max_trials) & ~jnp.all(accepted)
+
+    def advance(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+        k, theta, _, accepted, _ = carry
+        theta = jnp.where(accepted, theta, theta * rule.growth)
+        return (k + 1, theta, *trial(theta))
+
+    first = (jnp.zeros((), jnp.int32), start, *trial(start))
+    trials, theta, D, accepted, moved = jax.lax.while_loop(unfinished, advance, first)
+    D, moved = jnp.where(accepted, D, 0), jnp.where(accepted, moved, 0)
+    return D, Step(jnp.sum(moved), _least(c * theta, moved), trials, _failed(accepted))
+
+
+def _grow(kappa: Array, start: Array, rule: Backtracking) -> tuple[Array, Array, Array]:
+    """start * growth^k for the first k with start * growth^k >= kappa, one value for all rows."""
+    needed = jnp.max(kappa)
+
+    def unfinished(carry: tuple[Array, Array]) -> Array:
+        k, value = carry
+        return (k < rule.max_trials) & (value < needed)
+
+    start = jnp.asarray(start, kappa.dtype)
+    k, value = jax.lax.while_loop(
+        unfinished,
+        lambda carry: (carry[0] + 1, carry[1] * rule.growth),
+        (jnp.zeros((), jnp.int32), start),
+    )
+    return jnp.full_like(kappa, value), k, value >= needed
+
+
+def _least(theta: Array, moved: Array) -> Array:
+    """The least theta among rows that moved: only those count for sufficient descent."""
+    return jnp.min(jnp.where(moved > 0, theta, jnp.inf))
+
+
+def _failed(accepted: Array) -> Array:
+    return jnp.any(~accepted).astype(jnp.int32)

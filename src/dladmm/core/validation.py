@@ -1,0 +1,114 @@
+"""Wrong input is refused here, at the boundary, in one sentence: what, its value, what instead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dladmm.core.problem import Problem
+from dladmm.core.schedules import make_schedule
+from dladmm.core.state import INITIALIZERS
+from dladmm.core.sweep import SWEEPS
+from dladmm.core.updates import STEP_RULES, Backtracking, ClosedForm
+from dladmm.terms.losses import zl_solvers
+
+if TYPE_CHECKING:
+    from dladmm.core.solve import Options
+
+DTYPES = ("float32", "float64")
+DUAL_STARTS = ("auto", "gradient", "zero")
+
+
+def _one_of(name: str, value: Any, allowed: Any) -> None:
+    if value not in allowed:
+        raise ValueError(f"{name}={value!r} is unknown; expected one of {', '.join(allowed)}")
+
+
+def _integer(name: str, value: Any, least: int) -> None:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name}={value!r} is not valid; expected an integer >= {least}")
+
+
+def check_options(problem: Problem, options: Options) -> None:
+    """ValueError for an option that is unknown, out of range, or does not fit the problem."""
+    _one_of("method", options.method, SWEEPS)
+    _one_of("zl_solver", options.zl_solver, zl_solvers)
+    _one_of("init", options.init, INITIALIZERS)
+    _one_of("dual_start", options.dual_start, DUAL_STARTS)
+    _one_of("dtype", options.dtype, DTYPES)
+    if not isinstance(options.step_rule, ClosedForm | Backtracking):
+        _one_of("step_rule", options.step_rule, STEP_RULES)
+    for name, least in (
+        ("max_iter", 1),
+        ("patience", 1),
+        ("evaluate_every", 1),
+        ("refresh_every", 1),
+        ("max_recoveries", 0),
+        ("seed", 0),
+    ):
+        _integer(name, getattr(options, name), least)
+    if not options.tol >= 0:
+        raise ValueError(f"tol={options.tol!r} is not valid; expected a number >= 0")
+    make_schedule("rho", options.rho_schedule, options.rho)
+    make_schedule("nu", options.nu_schedule, options.nu)
+    if options.zl_solver == "fista" and not np.isfinite(problem.loss.lipschitz):
+        raise ValueError(
+            f"zl_solver='fista' needs a loss with a Lipschitz gradient, which"
+            f" {type(problem.loss).__name__} has not; expected zl_solver='newton'"
+        )
+    for l, regularizer in enumerate(problem.regularizers, 1):
+        if options.method == "admm" and regularizer.quadratic is None:
+            raise ValueError(
+                f"method='admm' solves W by least squares and cannot take the"
+                f" {type(regularizer).__name__} regularizer of layer {l}; expected none or l2,"
+                " or method='dladmm'"
+            )
+
+
+def check_inputs(
+    problem: Problem, x: Any, y: Any, sample_weight: Any, dtype: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """x, y and weights as arrays of this dtype; ValueError for anything that cannot be trained."""
+    x, y = _matrix("x", x, dtype), _matrix("y", y, dtype)
+    if x.shape[0] == 0:
+        raise ValueError(f"x of shape {x.shape} is empty; expected at least one sample")
+    if y.shape[0] != x.shape[0]:
+        raise ValueError(f"y has {y.shape[0]} rows; expected {x.shape[0]}, one for each row of x")
+    for name, array, expected in (
+        ("x", x, problem.layers[0].n_in),
+        ("y", y, problem.layers[-1].n_out),
+    ):
+        if array.shape[1] != expected:
+            raise ValueError(
+                f"{name} has {array.shape[1]} columns; expected {expected}, as the network has"
+            )
+    problem.loss.check_targets(y)
+    if sample_weight is None:
+        return x, y, None
+    weights = np.asarray(sample_weight, dtype=dtype)
+    if weights.shape != (x.shape[0],):
+        raise ValueError(
+            f"sample_weight has shape {weights.shape}; expected ({x.shape[0]},), one per row of x"
+        )
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
+        raise ValueError(
+            "sample_weight has a negative, NaN or infinite entry or no positive one;"
+            " expected finite numbers >= 0 with a positive sum"
+        )
+    return x, y, weights
+
+
+def _matrix(name: str, value: Any, dtype: str) -> np.ndarray:
+    try:
+        array = np.asarray(value, dtype=dtype)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} is not numeric ({error}); expected a matrix of numbers") from None
+    if array.ndim == 1 and name == "y":
+        array = array[:, None]
+    if array.ndim != 2:
+        raise ValueError(f"{name} has shape {array.shape}; expected a matrix, samples as rows")
+    bad = int(np.size(array) - np.isfinite(array).sum())
+    if bad:
+        raise ValueError(f"{name} has {bad} NaN or infinite entries; expected finite numbers")
+    return array

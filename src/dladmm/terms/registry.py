@@ -1,0 +1,41 @@
+"""Names for the things a user plugs in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """Maps a name to the class of a term; `get` accepts a name or an instance.
+
+    Every registered class has defaults for all its fields, so that a name alone is enough and
+    the shared tests can build one of each.
+    """
+
+    def __init__(self, kind: str, base: type[T], from_callable: Callable[[Any], T] | None = None):
+        self.kind = kind
+        self._base = base
+        self._from_callable = from_callable
+        self._classes: dict[str, Callable[[], T]] = {}
+
+    def register(self, name: str, build: Callable[[], T]) -> None:
+        self._classes[name] = build
+
+    def get(self, spec: str | T | Callable[..., Any]) -> T:
+        """The term named or given by `spec`; ValueError names what was expected."""
+        if isinstance(spec, self._base):
+            return spec
+        if isinstance(spec, str) and spec in self._classes:
+            return self._classes[spec]()
+        if self._from_callable is not None and callable(spec) and not isinstance(spec, type):
+            return self._from_callable(spec)
+        raise ValueError(
+            f"{self.kind}={spec!r} is unknown; expected one of {', '.join(sorted(self))}"
+            f" or an instance of {self._base.__name__}"
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._classes)

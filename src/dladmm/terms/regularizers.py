@@ -1,0 +1,137 @@
+"""Regularisers Omega(W) of one layer: value, prox, and the distance to a subgradient.
+
+`quadratic` is lambda when Omega = lambda/2 |W|^2 (0 for none), which gives the W update a closed
+form; None when the update must backtrack on the prox.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+from jax import Array
+
+from dladmm.terms.registry import Registry
+
+
+@dataclass(frozen=True)
+class Regularizer:
+    """Omega(W) = 0, and the contract of all regularisers."""
+
+    @property
+    def quadratic(self) -> float | None:
+        return 0.0
+
+    def value(self, W: Array) -> Array:
+        """Omega(W), a scalar; the indicator of a constraint is 0, since iterates satisfy it."""
+        return jnp.zeros((), W.dtype)
+
+    def prox(self, V: Array, step: Array | float) -> Array:
+        """argmin_W 1/2 |W - V|^2 + step Omega(W); `step` broadcasts against W."""
+        return V
+
+    def subgradient(self, W: Array, G: Array) -> Array:
+        """The element of G + dOmega(W) with the smallest norm."""
+        return G
+
+
+def _require(condition: bool, what: str, value: object, expected: str) -> None:
+    if not condition:
+        raise ValueError(f"{what}={value!r} is not valid; expected {expected}")
+
+
+@dataclass(frozen=True)
+class L2(Regularizer):
+    """Omega(W) = strength/2 |W|^2."""
+
+    strength: float = 1e-4
+
+    def __post_init__(self) -> None:
+        _require(0 <= self.strength < float("inf"), "strength", self.strength, "a number >= 0")
+
+    @property
+    def quadratic(self) -> float | None:
+        return self.strength
+
+    def value(self, W: Array) -> Array:
+        return self.strength / 2 * jnp.sum(W * W)
+
+    def prox(self, V: Array, step: Array | float) -> Array:
+        return V / (1 + step * self.strength)
+
+    def subgradient(self, W: Array, G: Array) -> Array:
+        return G + self.strength * W
+
+
+@dataclass(frozen=True)
+class ElasticNet(Regularizer):
+    """Omega(W) = l1 |W|_1 + l2/2 |W|^2; its minimisers have exact zeros."""
+
+    l1: float = 1e-4
+    l2: float = 1e-4
+
+    def __post_init__(self) -> None:
+        for name, value in (("l1", self.l1), ("l2", self.l2)):
+            _require(0 <= value < float("inf"), name, value, "a number >= 0")
+
+    @property
+    def quadratic(self) -> float | None:
+        return self.l2 if self.l1 == 0 else None
+
+    def value(self, W: Array) -> Array:
+        return self.l1 * jnp.sum(jnp.abs(W)) + self.l2 / 2 * jnp.sum(W * W)
+
+    def prox(self, V: Array, step: Array | float) -> Array:
+        shrunk = jnp.sign(V) * jnp.maximum(jnp.abs(V) - step * self.l1, 0)
+        return shrunk / (1 + step * self.l2)
+
+    def subgradient(self, W: Array, G: Array) -> Array:
+        smooth = G + self.l2 * W
+        at_zero = jnp.sign(smooth) * jnp.maximum(jnp.abs(smooth) - self.l1, 0)
+        return jnp.where(W == 0, at_zero, smooth + self.l1 * jnp.sign(W))
+
+
+@dataclass(frozen=True)
+class L1(ElasticNet):
+    """Omega(W) = l1 |W|_1."""
+
+    l2: float = 0.0
+
+
+@dataclass(frozen=True)
+class Box(Regularizer):
+    """Omega(W) = 0 if low <= W <= high in every entry, else infinity."""
+
+    low: float = -1.0
+    high: float = 1.0
+
+    def __post_init__(self) -> None:
+        _require(self.low < self.high, "low", self.low, f"a number below high={self.high!r}")
+
+    @property
+    def quadratic(self) -> float | None:
+        return None
+
+    def prox(self, V: Array, step: Array | float) -> Array:
+        return jnp.clip(V, self.low, self.high)
+
+    def subgradient(self, W: Array, G: Array) -> Array:
+        inward = jnp.where(W <= self.low, jnp.minimum(G, 0), G)
+        return jnp.where(W >= self.high, jnp.maximum(inward, 0), inward)
+
+
+@dataclass(frozen=True)
+class NonNegative(Box):
+    """Omega(W) = 0 if W >= 0 in every entry, else infinity."""
+
+    low: float = 0.0
+    high: float = float("inf")
+
+
+regularizers: Registry[Regularizer] = Registry("regularizer", Regularizer)
+regularizers.register("none", Regularizer)
+regularizers.register("l1", L1)
+regularizers.register("l2", L2)
+regularizers.register("elastic_net", ElasticNet)
+regularizers.register("non_negative", NonNegative)
+regularizers.register("box", Box)
