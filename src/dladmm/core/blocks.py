@@ -11,9 +11,9 @@ from jax import Array
 from dladmm.core.problem import Problem
 from dladmm.core.state import Data, State
 from dladmm.core.updates import (
+    Above,
     Step,
     StepRule,
-    residual,
     update_a,
     update_b,
     update_W,
@@ -41,7 +41,7 @@ class Blocks:
         nu: Array,
     ):
         self.problem, self.rule, self.zl_solver, self.data = problem, rule, zl_solver, data
-        self.start, self.rho, self.nu = state, rho, nu
+        self.samples, self.start, self.rho, self.nu = data.samples, state, rho, nu
         self.W, self.b, self.z = list(state.W), list(state.b), list(state.z)
         self.a, self.p = list(state.a), list(state.p)
         self.u_over_rho = state.u / rho
@@ -58,31 +58,28 @@ class Blocks:
         """From the backward to the forward pass."""
         self.now = self.forward
 
-    def _residual(self, l: int) -> Array:
-        dual = self.u_over_rho if l == self.problem.n_layers - 1 else None
-        return residual(self.p[l], self.b[l], self.z[l], dual)
+    def _dual(self, l: int) -> Array | None:
+        return self.u_over_rho if l == self.problem.n_layers - 1 else None
 
     def _note(self, kind: Literal["W", "a"], step: Step, distances: dict[str, list[Array]]) -> None:
         self.steps[kind].append(step)
         distances[kind].append(step.moved)
 
     def _distance(self, new: Array, old: Array) -> Array:
-        return jnp.sum(weighted((new - old) ** 2, self.data.weights))
+        return jnp.sum(weighted((new - old) ** 2, self.samples.weights))
 
     def step_a(self, l: int) -> None:
         """a_l and, with it, p_{l+1}."""
-        f = self.problem.activations[l]
-        self.a[l], self.p[l + 1], step = update_a(
-            self.problem.layers[l + 1],
+        up = l + 1
+        self.a[l], self.p[up], step = update_a(
+            self.problem.layers[up],
             self.rule,
+            self.problem.activations[l],
             self.a[l],
-            f(self.z[l]),
-            self.p[l + 1],
-            self._residual(l + 1),
-            self.W[l + 1],
-            self.c[l + 1],
+            self.z[l],
+            Above(self.W[up], self.p[up], self.b[up], self.z[up], self._dual(up), self.c[up]),
             self.nu,
-            self.data.weights,
+            self.samples,
         )
         self._note("a", step, self.now)
 
@@ -90,10 +87,12 @@ class Blocks:
         """z_l."""
         old = self.z[l]
         if l < self.problem.n_layers - 1:
-            self.z[l] = update_z(self.problem.activations[l], self.p[l], self.b[l], self.a[l])
+            self.z[l], distance = update_z(
+                self.problem.activations[l], old, self.p[l], self.b[l], self.a[l], self.samples
+            )
             # c_k has no hidden z; Property 3 needs their forward distance.
             if self.now is self.forward:
-                self.hidden_z_forward.append(self._distance(self.z[l], old))
+                self.hidden_z_forward.append(distance)
             return
         self.z[l], used = update_zL(
             self.problem.loss,
@@ -111,25 +110,24 @@ class Blocks:
     def step_b(self, l: int) -> None:
         """b_l."""
         layer, old = self.problem.layers[l], self.b[l]
-        self.b[l] = update_b(layer, self._residual(l), old, self.data.weights)
+        self.b[l] = update_b(layer, self.p[l], old, self.z[l], self._dual(l), self.samples)
         self.now["b"].append(jnp.sum((self.b[l] - old) ** 2))
 
     def step_W(self, l: int) -> None:
         """W_l and, with it, p_l; W_1 takes its backward and its forward step together."""
-        joint = l == 0 and self.data.gram is not None
-        if joint and self.now is self.forward:
+        gram = self.data.gram if l == 0 else None
+        if gram is not None and self.now is self.forward:
             return
         layer, regularizer = self.problem.layers[l], self.problem.regularizers[l]
         a_prev = self.data.x if l == 0 else self.a[l - 1]
-        block = (layer, regularizer, self.rule, self.W[l], self.p[l], self._residual(l), a_prev)
-        if joint:
-            self.W[l], self.p[l], (backward, forward) = update_W_twice(
-                *block, self.c[l], self.data.weights, self.data.gram
-            )
+        phi = (self.p[l], self.b[l], self.z[l], self._dual(l), a_prev, self.c[l], self.samples)
+        block = (layer, regularizer, self.rule, self.W[l], *phi)
+        if gram is not None:
+            self.W[l], self.p[l], (backward, forward) = update_W_twice(*block, gram)
             self._note("W", backward, self.backward)
             self._note("W", forward, self.forward)
         else:
-            self.W[l], self.p[l], step = update_W(*block, self.c[l], self.data.weights)
+            self.W[l], self.p[l], step = update_W(*block)
             self._note("W", step, self.now)
 
     def step_u(self) -> State:

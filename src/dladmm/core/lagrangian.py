@@ -1,20 +1,22 @@
 """L_rho, the residuals, and what a certificate needs of them: the only copy.
 
-    L_rho = R(z_L; y) + sum_l Omega_l(W_l)
-          + nu/2 sum_{l<L} (|z_l - p_l - b_l|^2 + |a_l - f_l(z_l)|^2)
-          + <u, r> + rho/2 |r|^2,                      r = z_L - p_L - b_L        (eq. 1)
+L_rho = R(z_L; y) + sum_l Omega_l(W_l)
+      + nu/2 sum_{l<L} (|z_l - p_l - b_l|^2 + |a_l - f_l(z_l)|^2)
+      + <u, r> + rho/2 |r|^2,                      r = z_L - p_L - b_L        (eq. 1)
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from dladmm.core.problem import Problem
+from dladmm.core.samples import Folded, Samples
 from dladmm.core.state import Data, Params, State, forward
 from dladmm.core.updates import residual
 from dladmm.terms.layers import mass, sample_squares, total
@@ -31,9 +33,7 @@ class Lagrangian(NamedTuple):
     activation_gap: tuple[Array, ...]
 
 
-def lagrangian(
-    problem: Problem, data: Data, state: State, rho: Array, nu: Array
-) -> Lagrangian:
+def lagrangian(problem: Problem, data: Data, state: State, rho: Array, nu: Array) -> Lagrangian:
     """L_rho at this state, from the running products: no matrix product."""
     weights = data.weights
     risk = total(problem.loss.value(state.z[-1], data.y), weights)
@@ -67,10 +67,13 @@ def lagrangian(
 
 def lemma2_violation(problem: Problem, data: Data, state: State) -> Array:
     """max |grad R(z_L) + u|: zero after each dual update if z_L was solved exactly (Lemma 2)."""
-    violation = jnp.abs(problem.loss.gradient(state.z[-1], data.y) + state.u)
+    violation = problem.loss.stationarity(state.z[-1], data.y, state.u)
     if data.weights is not None:
         violation = jnp.where(data.weights[:, None] > 0, violation, 0)
     return jnp.max(violation)
+
+
+ALL = Samples(None)  # every sample counts once, in one block
 
 
 class Evaluation(NamedTuple):
@@ -82,55 +85,74 @@ class Evaluation(NamedTuple):
 
 @partial(jax.jit, static_argnames="problem")
 def evaluate(
-    problem: Problem, params: Params, x: Array, y: Array, weights: Array | None
+    problem: Problem, params: Params, x: Array, y: Array, samples: Samples = ALL
 ) -> Evaluation:
     """One forward pass. Means are weighted; accuracy is NaN where the loss does not classify."""
-    z = forward(problem, params, x)
-    count = mass(x.shape[0], weights, z.dtype)
-    loss = total(problem.loss.value(z, y), weights) / count
-    if not problem.loss.classifies:
-        return Evaluation(loss, jnp.full((), jnp.nan, z.dtype))
-    hits = (jnp.argmax(z, -1) == jnp.argmax(y, -1)).astype(z.dtype)
-    return Evaluation(loss, total(hits, weights) / count)
+
+    def body(weights: Array | None, _: Any, read: Any) -> tuple[Any, Folded]:
+        x, y = read
+        z = forward(problem, params, x)
+        loss = total(problem.loss.value(z, y), weights)
+        if not problem.loss.classifies:
+            return (), Folded(sum=(loss, jnp.full((), jnp.nan, z.dtype)))
+        hits = (predicted_class(z) == predicted_class(2 * y - 1)).astype(z.dtype)
+        return (), Folded(sum=(loss, total(hits, weights)))
+
+    loss, hits = samples.walk(body, (), (x, y))[1].sum
+    count = mass(x.shape[0], samples.weights, loss.dtype)
+    return Evaluation(loss / count, hits / count)
+
+
+def predicted_class(z: Array) -> Array:
+    """The index of the largest output; for a single output, whether it is positive."""
+    return jnp.argmax(z, -1) if z.shape[-1] > 1 else (z[..., 0] > 0).astype(jnp.int32)
 
 
 @partial(jax.jit, static_argnames="problem")
-def subgradient_norm(
-    problem: Problem, data: Data, state: State, rho: Array, nu: Array
-) -> Array:
+def subgradient_norm(problem: Problem, data: Data, state: State, rho: Array, nu: Array) -> Array:
     """The norm of the smallest subgradient of L_rho over all blocks, u included.
 
     At a kink of f the smallest element between (a minimum) or at (a maximum) the one-sided
     derivatives is taken. z_l with a discontinuous f_l is left out: L_rho has no subgradient there.
     """
-    weights, last = data.weights, problem.n_layers - 1
-    inputs = (data.x, *state.a)
-    squares: list[Array] = []
-    back: Array | None = None  # c r W of the layer above, its part of the a-gradient
-    for l in range(last, -1, -1):
-        layer, c = problem.layers[l], rho if l == last else nu
-        z, p, b, W = state.z[l], state.p[l], state.b[l], state.W[l]
-        r = residual(p, b, z, state.u / rho if l == last else None)
-        if l == last:
-            squares += [
-                total(sample_squares(problem.loss.gradient(z, data.y) - c * r), weights),
-                total(sample_squares(residual(p, b, z, None)), weights),
-            ]
-        else:
-            f = problem.activations[l]
-            mismatch = nu * (state.a[l] - f(z))
-            squares.append(total(sample_squares(back + mismatch), weights))
-            if f.continuous:
-                left, right = (-c * r - mismatch * slope for slope in f.slopes(z))
-                inner = (left <= 0) & (right >= 0)
-                least = jnp.where(inner, 0, jnp.minimum(jnp.abs(left), jnp.abs(right)))
-                squares.append(total(sample_squares(least), weights))
-        G = c * layer.adjoint_W(r, inputs[l], weights)
-        squares.append(jnp.sum(problem.regularizers[l].subgradient(W, G) ** 2))
-        count = mass(r.shape[0], weights, r.dtype)
-        squares.append(jnp.sum((c * count * layer.unit_mean(r, weights)) ** 2))
-        back = c * layer.adjoint_a(W, r)
-    return jnp.sqrt(sum(squares, start=jnp.zeros((), rho.dtype)))
+    last = problem.n_layers - 1
+
+    def body(weights: Array | None, _: Any, read: Any) -> tuple[Any, Folded]:
+        """Squares over (z, a, u), and the gradients in each W and b, of one block of samples."""
+        x, y, z, a, p, u = read
+        inputs, squares, gradients = (x, *a), [], []
+        back = jnp.zeros((), rho.dtype)  # c r W of the layer above, its part of the a-gradient
+        for l in range(last, -1, -1):
+            layer, c = problem.layers[l], rho if l == last else nu
+            gap = residual(p[l], state.b[l], z[l], None)
+            r = gap - u / rho if l == last else gap
+            if l == last:
+                squares.append(total(problem.loss.stationarity(z[l], y, -c * r) ** 2, weights))
+                squares.append(total(gap**2, weights))
+            else:
+                f = problem.activations[l]
+                mismatch = nu * (a[l] - f(z[l]))
+                squares.append(total((back + mismatch) ** 2, weights))
+                if f.continuous:
+                    left, right = (-c * r - mismatch * slope for slope in f.slopes(z[l]))
+                    inner = (left <= 0) & (right >= 0)
+                    least = jnp.where(inner, 0, jnp.minimum(jnp.abs(left), jnp.abs(right)))
+                    squares.append(total(least**2, weights))
+            count = mass(r.shape[0], weights, r.dtype)
+            gradients.append(
+                (
+                    c * layer.adjoint_W(r, inputs[l], weights),
+                    c * count * layer.unit_mean(r, weights),
+                )
+            )
+            back = c * layer.adjoint_a(state.W[l], r)
+        return (), Folded(sum=(sum(squares), gradients))
+
+    read = (data.x, data.y, state.z, state.a, state.p, state.u)
+    square, gradients = data.samples.walk(body, (), read)[1].sum
+    for (G, g), W, term in zip(gradients[::-1], state.W, problem.regularizers, strict=True):
+        square += jnp.sum(term.subgradient(W, G) ** 2) + jnp.sum(g**2)
+    return jnp.sqrt(square)
 
 
 def relative_change(new: State, old: State) -> Array:
@@ -138,4 +160,4 @@ def relative_change(new: State, old: State) -> Array:
     pairs = [*zip(new.W, old.W, strict=True), *zip(new.b, old.b, strict=True)]
     change = jnp.sum(jnp.stack([jnp.sum((one - two) ** 2) for one, two in pairs]))
     size = jnp.sum(jnp.stack([jnp.sum(one**2) for one, _ in pairs]))
-    return jnp.sqrt(change / jnp.maximum(size, jnp.finfo(size.dtype).tiny))
+    return jnp.sqrt(change / jnp.maximum(size, np.finfo(size.dtype).tiny))

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from dladmm.terms.activations import Activation, activations
 from dladmm.terms.layers import Dense
-from dladmm.terms.losses import Loss, losses
+from dladmm.terms.loss import Loss
+from dladmm.terms.losses import losses
 from dladmm.terms.regularizers import Regularizer, regularizers
 
 
@@ -33,7 +35,7 @@ class Problem:
     def __post_init__(self) -> None:
         if not self.layers:
             raise ValueError("layers=() is empty; expected at least one layer")
-        for l, (one, two) in enumerate(zip(self.layers, self.layers[1:], strict=False), 1):
+        for l, (one, two) in enumerate(pairwise(self.layers), 1):
             if one.n_out != two.n_in:
                 raise ValueError(
                     f"layers do not form a chain: layer {l} has {one.n_out} outputs but layer"
@@ -73,7 +75,7 @@ class Problem:
             )
         n_layers = len(sizes) - 1
         return cls(
-            layers=tuple(Dense(int(m), int(n)) for m, n in zip(sizes, sizes[1:], strict=False)),
+            layers=tuple(Dense(int(m), int(n)) for m, n in pairwise(sizes)),
             activations=_per_layer(activation, n_layers - 1, activations.get),
             loss=losses.get(loss),
             regularizers=_per_layer(regularizer, n_layers, regularizers.get),

@@ -18,6 +18,7 @@ from jax import Array
 from dladmm.core.certificate import Certificate, certify
 from dladmm.core.lagrangian import Evaluation, evaluate, lagrangian, subgradient_norm
 from dladmm.core.problem import Problem
+from dladmm.core.samples import blocks_for
 from dladmm.core.schedules import Schedule, make_schedule
 from dladmm.core.state import (
     Data,
@@ -131,9 +132,7 @@ def solve(
         return _Run(problem, options, arrays, params, callback).run()
 
 
-@partial(
-    jax.jit, static_argnames=("method", "problem", "options"), donate_argnames="state"
-)
+@partial(jax.jit, static_argnames=("method", "problem", "options"), donate_argnames="state")
 def iterate(
     method: str,
     problem: Problem,
@@ -152,7 +151,7 @@ def iterate(
     nan = jnp.full((), jnp.nan, state.u.dtype)
     real = jax.lax.cond(
         with_loss,
-        lambda params: evaluate(problem, params, data.x, data.y, data.weights),
+        lambda params: evaluate(problem, params, data.x, data.y, data.samples),
         lambda params: Evaluation(nan, nan),
         state.params,
     )
@@ -173,10 +172,22 @@ class _Run:
     ):
         self.problem, self.options, self.callback = problem, options, callback
         self.began = time.perf_counter()
-        x, y, weights = (None if v is None else jnp.asarray(v) for v in arrays)
-        self.data = make_data(problem, x, y, weights)
-        self.mass = float(x.shape[0] if weights is None else jnp.sum(weights))
-        self.dtype = x.dtype
+        x, y, weights = arrays
+        self.n_samples = x.shape[0]
+        self.mass = float(x.shape[0] if weights is None else weights.sum())
+        self.dtype = jnp.dtype(x.dtype)
+        blocks, padding = blocks_for(x.shape[0])
+        if padding:  # repeated rows of weight zero fill the last block
+            weights = np.ones(x.shape[0], x.dtype) if weights is None else weights
+            weights = np.pad(weights, (0, padding))
+            x, y = (np.pad(v, ((0, padding), (0, 0)), mode="edge") for v in (x, y))
+        self.data = make_data(
+            problem,
+            jnp.asarray(x),
+            jnp.asarray(y),
+            None if weights is None else jnp.asarray(weights),
+            blocks,
+        )
         rule = options.step_rule
         self.sweep = SweepOptions(
             STEP_RULES[rule] if isinstance(rule, str) else rule, options.zl_solver
@@ -241,7 +252,8 @@ class _Run:
         return Status.MAX_ITER
 
     def _penalties(self) -> tuple[Array, Array]:
-        return tuple(jnp.asarray(self.penalty[c], self.dtype) for c in ("rho", "nu"))
+        rho, nu = (jnp.asarray(self.penalty[c], self.dtype) for c in ("rho", "nu"))
+        return rho, nu
 
     def _launch(self, k: int) -> _Launched:
         row = self.rows[-1] if self.rows else {}
@@ -306,15 +318,17 @@ class _Run:
             self.good = self.best if math.isfinite(self.best_loss) else self.good
             self.state = self._restore()
         elif self.rows and math.isnan(self.rows[-1]["train_loss"]):
-            real = evaluate(self.problem, self.good, self.data.x, self.data.y, self.data.weights)
+            real = evaluate(self.problem, self.good, self.data.x, self.data.y, self.data.samples)
             last = self.rows[-1]
             last["train_loss"], last["train_accuracy"] = float(real.loss), float(real.accuracy)
             last["gap"] = last["train_loss"] - last["risk"] / self.mass
         if self.rows and self.rows[-1]["train_loss"] < self.best_loss:
             self.best = self.good
         at_once = status is Status.INTERRUPTED
-        norm = math.nan if at_once else float(
-            subgradient_norm(self.problem, self.data, self.state, *self._penalties())
+        norm = (
+            math.nan
+            if at_once
+            else float(subgradient_norm(self.problem, self.data, self.state, *self._penalties()))
         )
         rows = self.rows
         certificate = certify(
@@ -336,8 +350,23 @@ class _Run:
             n_iter=len(rows),
             history={name: [row[name] for row in rows] for name in names},
             certificate=certificate,
-            state=self.state,
+            state=self._without_padding(),
         )
+
+    def _without_padding(self) -> State:
+        """The state of the caller's own rows; each padded array is freed once it is cut."""
+
+        def cut(v: Array) -> Array:
+            if v.shape[0] == self.n_samples:
+                return v
+            kept = v[: self.n_samples]
+            kept.block_until_ready()
+            v.delete()
+            return kept
+
+        s = self.state
+        z, a, p, u = jax.tree.map(cut, (s.z, s.a, s.p, s.u))
+        return State(s.W, s.b, z, a, p, u)
 
     def _explain(self, status: Status) -> None:
         self.message = {

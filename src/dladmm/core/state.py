@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from dladmm.core.problem import Problem
+from dladmm.core.samples import Folded, Samples
 
 INITIALIZERS = ("he", "paper")
 
@@ -49,27 +50,42 @@ class State:
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["x", "y", "weights", "gram"],
+    data_fields=["x", "y", "samples", "gram"],
     meta_fields=[],
 )
 @dataclass(frozen=True)
 class Data:
-    """Inputs, targets, sample weights, and the constant Gram matrix of the inputs.
+    """Inputs, targets, samples (weights and blocks), and the constant Gram matrix of the inputs.
 
-    `weights` is None when all are 1; `gram` is None where it would cost more than it saves.
+    `gram` is None where it would cost more than it saves.
     """
 
     x: Array
     y: Array
-    weights: Array | None
+    samples: Samples
     gram: Array | None
 
+    @property
+    def weights(self) -> Array | None:
+        return self.samples.weights
 
-def make_data(problem: Problem, x: Array, y: Array, weights: Array | None) -> Data:
-    """The data of a run; x^T x pays off as long as there are more samples than inputs."""
+
+def make_data(problem: Problem, x: Array, y: Array, weights: Array | None, blocks: int = 1) -> Data:
+    """The data of a run, its rows a multiple of `blocks`.
+
+    x^T x pays off as long as there are more samples than inputs.
+    """
+    samples = Samples(weights, blocks)
     pays_off = x.shape[0] >= problem.layers[0].fan_in
-    gram = jax.jit(problem.layers[0].gram)(x, weights) if pays_off else None
-    return Data(x, y, weights, gram)
+    gram = _gram(problem, x, samples) if pays_off else None
+    return Data(x, y, samples, gram)
+
+
+@partial(jax.jit, static_argnames="problem")
+def _gram(problem: Problem, x: Array, samples: Samples) -> Array:
+    layer = problem.layers[0]
+    body = lambda weights, _, x: ((), Folded(sum=layer.gram(x, weights)))  # noqa: E731
+    return samples.walk(body, (), x)[1].sum
 
 
 def initial_params(problem: Problem, init: str, seed: int, dtype: jnp.dtype) -> Params:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.scipy.linalg import cho_factor, cho_solve
 
@@ -112,7 +113,7 @@ def admm_sweep(
             # The minimiser of beta |target - a V^T|^2 + beta |a - f(z)|^2, one factor for all.
             factor = cho_factor(V.T @ V + jnp.eye(V.shape[1], dtype=V.dtype))
             a[l] = cho_solve(factor, (target @ V + f(z[l])).T).T
-            z[l] = update_z(f, p[l], b[l], a[l])
+            z[l], _ = update_z(f, z[l], p[l], b[l], a[l], data.samples)
         else:
             z[l], used = update_zL(
                 problem.loss, options.zl_solver, p[l], b[l], z[l], state.u, data.y, 2 * beta
@@ -148,8 +149,8 @@ def least_squares(
     z_mean = jnp.sum(weighted(z, weights), 0) / count
     centred = a - a_mean
     K = weighted(centred, weights).T @ centred
-    eps = jnp.finfo(a.dtype).eps ** 0.5
-    shift = ridge + eps * jnp.mean(jnp.diag(K)) + jnp.finfo(a.dtype).tiny
+    eps = np.finfo(a.dtype).eps ** 0.5
+    shift = ridge + eps * jnp.mean(jnp.diag(K)) + np.finfo(a.dtype).tiny
     factor = cho_factor(K + shift * jnp.eye(K.shape[0], dtype=K.dtype))
     W = cho_solve(factor, weighted(centred, weights).T @ (z - z_mean)).T
     return W, z_mean - W @ a_mean

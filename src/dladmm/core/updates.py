@@ -14,16 +14,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
+from dladmm.core.samples import Folded, Samples
 from dladmm.terms.activations import Activation
 from dladmm.terms.layers import Dense, row_squares, sample_squares, total
-from dladmm.terms.losses import Loss, zl_solvers
+from dladmm.terms.loss import Loss
 from dladmm.terms.regularizers import Regularizer
+from dladmm.terms.zl_solvers import zl_solvers
 
 
 @dataclass(frozen=True)
@@ -75,65 +78,100 @@ class Step(NamedTuple):
     exhausted: Array
 
 
+class Above(NamedTuple):
+    """The layer above an a update: its block of phi, with c = rho for the last layer, else nu."""
+
+    W: Array
+    p: Array
+    b: Array
+    z: Array
+    u_over_rho: Array | None
+    c: Array
+
+
 def residual(p: Array, b: Array, z: Array, u_over_rho: Array | None) -> Array:
     """r = p + b - z - u/rho; hidden layers have no dual."""
     r = p + b - z
     return r if u_over_rho is None else r - u_over_rho
 
 
-def update_b(layer: Dense, r: Array, b: Array, weights: Array | None) -> Array:
-    """argmin_b c/2 sum_i omega_i |p_i + b - z_i - u_i/rho|^2 from the residual r at b, exactly.
+def update_b(
+    layer: Dense, p: Array, b: Array, z: Array, u_over_rho: Array | None, samples: Samples
+) -> Array:
+    """argmin_b c/2 sum_i omega_i |p_i + b - z_i - u_i/rho|^2, exactly.   (eqs. 6, 7, 12, 13)
 
-    (eqs. 6, 7, 12, 13, whose B is the curvature of one sample; over a batch it is c sum omega_i)
+    The paper's B is the curvature of one sample; over a batch it is c sum omega_i.
     """
-    return b - layer.unit_mean(r, weights)
+    return b - layer.unit_mean(residual(p, b, z, u_over_rho), samples.weights)
 
 
-def update_z(activation: Activation, p: Array, b: Array, a: Array) -> Array:
-    """argmin_z nu/2 |z - p - b|^2 + nu/2 |a - f(z)|^2, globally.   (eqs. 4, 14)"""
-    return activation.argmin_z(p + b, a)
+def update_z(
+    activation: Activation, z: Array, p: Array, b: Array, a: Array, samples: Samples
+) -> tuple[Array, Array]:
+    """argmin_z nu/2 |z - p - b|^2 + nu/2 |a - f(z)|^2, globally; its distance^2.   (eqs. 4, 14)"""
+
+    def body(weights: Array | None, updated: Any, read: Any) -> tuple[Any, Folded]:
+        p, a = read
+        z = activation.argmin_z(p + b, a)
+        return z, Folded(sum=total((z - updated) ** 2, weights))
+
+    z, told = samples.walk(body, z, (p, a))
+    return z, told.sum
 
 
 def update_zL(
     loss: Loss, solver: str, p: Array, b: Array, z: Array, u: Array, y: Array, rho: Array
 ) -> tuple[Array, Array]:
-    """argmin_z R(z; y) + <u, z - p - b> + rho/2 |z - p - b|^2, and iterations used.   (eqs. 5, 15)"""
+    """argmin_z R(z; y) + <u, z - p - b> + rho/2 |z - p - b|^2; iterations used.   (eqs. 5, 15)"""
     return zl_solvers[solver](loss, p + b, u, y, rho, z)
 
 
 def update_a(
     layer: Dense,
     rule: StepRule,
+    activation: Activation,
     a: Array,
-    f_z: Array,
-    p: Array,
-    r: Array,
-    W: Array,
-    c: Array,
+    z: Array,
+    above: Above,
     nu: Array,
-    weights: Array | None,
+    samples: Samples,
 ) -> tuple[Array, Array, Step]:
-    """A majorised step on c/2 |A(W, a) + b - z - u/rho|^2 + nu/2 |a - f(z)|^2.   (eqs. 3, 16)
+    """A majorised step on c/2 |A(W, a) + b - z_above - u/rho|^2 + nu/2 |a - f(z)|^2.   (eqs. 3, 16)
 
-    `layer`, p, r, W and c belong to the layer above. Per sample,
-    tau = (c |A(W, g)|^2 + nu |g|^2) / |g|^2 with g the gradient; p+ = A(W, a+) comes for free.
+    Per sample, tau = (c |A(W, g)|^2 + nu |g|^2) / |g|^2 with g the gradient. Returns a, and with
+    it the new product p = A(W, a) of the layer above, which comes for free.
     """
-    ratio = c / nu
-    g = ratio * layer.adjoint_a(W, r) + (a - f_z)
-    image = layer.apply(W, g)
-    size, bent = sample_squares(g), ratio * sample_squares(image)
+    if rule.scalar:
+        samples = Samples(samples.weights)  # one tau for all needs all samples at once
+    ratio = above.c / nu
+
+    def body(weights: Array | None, updated: Any, read: Any) -> tuple[Any, Folded]:
+        (a, p), (z, z_above, u_over_rho) = updated, read
+        r = residual(p, above.b, z_above, u_over_rho)
+        g = ratio * layer.adjoint_a(above.W, r) + (a - activation(z))
+        image = layer.apply(above.W, g)
+        size, bent = sample_squares(g), ratio * sample_squares(image)
+        step, tau, trials, exhausted = _step_a(rule, size, bent, nu, weights)
+        moved = total(step**2 * size, weights)
+        return (a - step * g, p - step * image), Folded(moved, nu * tau, (trials, exhausted))
+
+    (a, p), told = samples.walk(body, (a, above.p), (z, above.z, above.u_over_rho))
+    return a, p, Step(told.sum, told.least, *told.most)
+
+
+def _step_a(
+    rule: StepRule, size: Array, bent: Array, nu: Array, weights: Array | None
+) -> tuple[Array, Array, Array, Array]:
+    """nu/tau per sample, the least tau/nu, trials and failures, from |g|^2 and c/nu |A(W, g)|^2."""
+    none = jnp.zeros((), jnp.int32)
     if rule.scalar:
         size, bent = (jnp.full_like(v, total(v, weights)) for v in (size, bent))
     # tau/nu = 1 + bent/size is at least 1, so a vanishing gradient needs no floor.
     kappa = 1 + bent / jnp.where(size > 0, size, 1)
-    if isinstance(rule, Backtracking):
-        tau, trials, accepted = _grow(kappa, rule.start / nu, rule)
-    else:
-        tau, trials, accepted = kappa, jnp.zeros((), jnp.int32), jnp.ones((), bool)
-    step = jnp.where(accepted, 1 / tau, 0)
-    moved = total(step**2 * sample_squares(g), weights)
-    record = Step(moved, nu * jnp.min(tau), trials, (~accepted).astype(jnp.int32))
-    return a - step * g, p - step * image, record
+    if isinstance(rule, ClosedForm):
+        return 1 / kappa, jnp.min(kappa), none, none
+    tau, trials, accepted = _grow(kappa, rule.start / nu, rule)
+    return jnp.where(accepted, 1 / tau, 0), jnp.min(tau), trials, _failed(accepted)
 
 
 def update_W(
@@ -142,33 +180,41 @@ def update_W(
     rule: StepRule,
     W: Array,
     p: Array,
-    r: Array,
+    b: Array,
+    z: Array,
+    u_over_rho: Array | None,
     a_prev: Array,
     c: Array,
-    weights: Array | None,
+    samples: Samples,
 ) -> tuple[Array, Array, Step]:
     """argmin_W P(W; theta) + Omega(W) at the current W, theta as the rule chooses.   (eqs. 9, 11)
 
-    P is the majoriser of c/2 sum_i omega_i |r_i|^2. For Omega = lambda/2 |W|^2 the step is along
-    G = gradient of both, row-wise theta = c |A(G, a_prev)|^2 / |G|^2, and p+ = A(W+, a_prev)
-    comes for free. Otherwise theta is searched with the Gram matrix of a_prev.
+    P is the majoriser of c/2 sum_i omega_i |r_i|^2, r = p + b - z - u/rho. For Omega =
+    lambda/2 |W|^2 the step is along G = gradient of both, row-wise
+    theta = c |A(G, a_prev)|^2 / |G|^2, and p+ = A(W+, a_prev) comes for free. Otherwise theta is
+    searched with the Gram matrix of a_prev.
     """
-    G = layer.adjoint_W(r, a_prev, weights)
+    G = gradient_W(layer, p, b, z, u_over_rho, a_prev, samples)
     if regularizer.quadratic is None:
         gram_pays_off = a_prev.shape[0] >= layer.fan_in
-        K = layer.gram(a_prev, weights) if gram_pays_off else None
+        K = layer.gram(a_prev, samples.weights) if gram_pays_off else None
 
         def squares(D: Array) -> Array:
             if K is None:
-                return layer.unit_squares(layer.apply(D, a_prev), weights)
+                return layer.unit_squares(layer.apply(D, a_prev), samples.weights)
             return row_inner(layer.times_gram(D, K), D)
 
         D, record = _step_W(regularizer, rule, W, G, c, squares)
-        return W + D, p + layer.apply(D, a_prev), record
+        return W + D, add_product(layer, p, D, a_prev, samples), record
     ridge = regularizer.quadratic / c
     direction, scale = _normalised(G + ridge * W, rule)
-    image = layer.apply(direction, a_prev)
-    kappa = _quotient(layer.unit_squares(image, weights), direction, rule)
+
+    def body(weights: Array | None, updated: Any, read: Any) -> tuple[Any, Folded]:
+        image = layer.apply(direction, read)
+        return image, Folded(sum=layer.unit_squares(image, weights))
+
+    image, told = samples.walk(body, jnp.zeros_like(p), a_prev)
+    kappa = _quotient(told.sum, direction, rule)
     step, record = _quadratic_step(rule, kappa, ridge, scale, direction, c)
     return W - step * direction, p - layer.scale_units(image, step), record
 
@@ -179,10 +225,12 @@ def update_W_twice(
     rule: StepRule,
     W: Array,
     p: Array,
-    r: Array,
+    b: Array,
+    z: Array,
+    u_over_rho: Array | None,
     x: Array,
     c: Array,
-    weights: Array | None,
+    samples: Samples,
     K: Array,
 ) -> tuple[Array, Array, tuple[Step, Step]]:
     """The last backward and the first forward step on W_1: two steps on one quadratic.   (9, 11)
@@ -191,12 +239,37 @@ def update_W_twice(
     gradient is G + D K and p needs one product for both steps: two of the largest are saved.
     """
     squares = lambda D: row_inner(layer.times_gram(D, K), D)  # noqa: E731
-    G = layer.adjoint_W(r, x, weights)
+    G = gradient_W(layer, p, b, z, u_over_rho, x, samples)
     D_backward, backward = _step_W(regularizer, rule, W, G, c, squares)
     G = G + layer.times_gram(D_backward, K)
     D_forward, forward = _step_W(regularizer, rule, W + D_backward, G, c, squares)
     D = D_backward + D_forward
-    return W + D, p + layer.apply(D, x), (backward, forward)
+    return W + D, add_product(layer, p, D, x, samples), (backward, forward)
+
+
+def gradient_W(
+    layer: Dense,
+    p: Array,
+    b: Array,
+    z: Array,
+    u_over_rho: Array | None,
+    a_prev: Array,
+    samples: Samples,
+) -> Array:
+    """1/c of the gradient of phi in W."""
+
+    def body(weights: Array | None, updated: Any, read: Any) -> tuple[Any, Folded]:
+        p, z, u_over_rho, a_prev = read
+        r = residual(p, b, z, u_over_rho)
+        return updated, Folded(sum=layer.adjoint_W(r, a_prev, weights))
+
+    return samples.walk(body, (), (p, z, u_over_rho, a_prev))[1].sum
+
+
+def add_product(layer: Dense, p: Array, D: Array, a_prev: Array, samples: Samples) -> Array:
+    """p + A(D, a_prev), block by block into p's own memory."""
+    body = lambda _, p, a: (p + layer.apply(D, a), Folded())  # noqa: E731
+    return samples.walk(body, p, a_prev)[0]
 
 
 def row_inner(V: Array, W: Array) -> Array:
@@ -236,7 +309,7 @@ def _quotient(squares: Array, direction: Array, rule: StepRule) -> Array:
     if rule.scalar:
         squares, size = (jnp.full_like(v, jnp.sum(v)) for v in (squares, size))
     kappa = squares / jnp.where(size > 0, size, 1)
-    return jnp.maximum(kappa, jnp.finfo(kappa.dtype).eps * jnp.max(kappa))
+    return jnp.maximum(kappa, np.finfo(kappa.dtype).eps * jnp.max(kappa))
 
 
 def _quadratic_step(
@@ -267,7 +340,7 @@ def _prox_step(
     The closed-form rule starts every row at its kappa, the paper's rule at its own value, one for
     all rows. A row whose trials run out stays where it is.
     """
-    floor = jnp.finfo(kappa.dtype).tiny
+    floor = np.finfo(kappa.dtype).tiny
     start = jnp.full_like(kappa, rule.start / c) if isinstance(rule, Backtracking) else kappa
     start = jnp.maximum(start, floor)
 
@@ -277,14 +350,14 @@ def _prox_step(
         if rule.scalar:
             bent, size = jnp.sum(bent), jnp.sum(size)
         # Equality is exact where the step stays in the cone of G: allow its rounding.
-        accepted = bent <= theta * size * (1 + 64 * jnp.finfo(D.dtype).eps)
+        accepted = bent <= theta * size * (1 + 64 * np.finfo(D.dtype).eps)
         return D, jnp.broadcast_to(accepted, theta.shape), row_squares(D)
 
-    def unfinished(carry: tuple[Array, ...]) -> Array:
+    def unfinished(carry: Any) -> Array:
         k, _, _, accepted, _ = carry
         return (k < rule.max_trials) & ~jnp.all(accepted)
 
-    def advance(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+    def advance(carry: Any) -> Any:
         k, theta, _, accepted, _ = carry
         theta = jnp.where(accepted, theta, theta * rule.growth)
         return (k + 1, theta, *trial(theta))
@@ -299,7 +372,7 @@ def _grow(kappa: Array, start: Array, rule: Backtracking) -> tuple[Array, Array,
     """start * growth^k for the first k with start * growth^k >= kappa, one value for all rows."""
     needed = jnp.max(kappa)
 
-    def unfinished(carry: tuple[Array, Array]) -> Array:
+    def unfinished(carry: Any) -> Array:
         k, value = carry
         return (k < rule.max_trials) & (value < needed)
 

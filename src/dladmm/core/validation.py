@@ -11,7 +11,7 @@ from dladmm.core.schedules import make_schedule
 from dladmm.core.state import INITIALIZERS
 from dladmm.core.sweep import SWEEPS
 from dladmm.core.updates import STEP_RULES, Backtracking, ClosedForm
-from dladmm.terms.losses import zl_solvers
+from dladmm.terms.zl_solvers import zl_solvers
 
 if TYPE_CHECKING:
     from dladmm.core.solve import Options

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, reduce
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -74,7 +75,7 @@ class PiecewiseLinear(Activation):
 
     def _intervals(self) -> list[tuple[float, float, float, float]]:
         edges = (-INF, *self.knots, INF)
-        return [(s, c, *edges[i : i + 2]) for i, (s, c) in enumerate(self.pieces)]
+        return [(s, c, edges[i], edges[i + 1]) for i, (s, c) in enumerate(self.pieces)]
 
     def __call__(self, z: Array) -> Array:
         value = self.pieces[0][0] * z + self.pieces[0][1]
@@ -265,7 +266,7 @@ class Smooth(Activation):
 
     def _newton(self, m: Array, a: Array, z: Array, max_iter: int = 60) -> Array:
         """A local minimiser from the start z; a step that does not descend is halved, not taken."""
-        tol = 4 * jnp.finfo(m.dtype).eps
+        tol = 4 * np.finfo(m.dtype).eps
 
         def model(z: Array) -> tuple[Array, Array, Array]:
             f, slope = self.function(z), self._derivative(z)
@@ -273,15 +274,16 @@ class Smooth(Activation):
             gradient = (z - m) + (f - a) * slope
             gauss_newton = 1 + slope**2
             newton = gauss_newton + (f - a) * bend
-            curvature = jnp.where(newton > 0.1 * gauss_newton, newton, gauss_newton)
+            # Where two minima merge the curvature vanishes; a step too long is shortened below.
+            curvature = jnp.maximum(jnp.abs(newton), 1e-4 * gauss_newton)
             return (z - m) ** 2 + (f - a) ** 2, gradient, -gradient / curvature
 
-        def unfinished(carry: tuple[Array, ...]) -> Array:
+        def unfinished(carry: Any) -> Array:
             k, z, _, direction, scale = carry
             moving = jnp.abs(direction) > tol * (1 + jnp.abs(z))
             return (k < max_iter) & jnp.any(moving & (scale > 1e-6))
 
-        def advance(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+        def advance(carry: Any) -> Any:
             k, z, cost, direction, scale = carry
             trial = z + scale * direction
             trial_cost, _, trial_direction = model(trial)
@@ -310,7 +312,7 @@ _TABLE_SIZE, _TABLE_REACH, _CURVE_SIZE = 97, 8.0, 6001
 @lru_cache(maxsize=32)
 def _basin_table(function: Callable[[Array], Array]) -> np.ndarray:
     """Minimisers over the (m, a) grid, by search over a dense sample of the curve (z, f(z))."""
-    with jax.ensure_compile_time_eval(), jax.enable_x64(True):
+    with jax.ensure_compile_time_eval(), jax.enable_x64(True):  # type: ignore[no-untyped-call]
         curve = np.sinh(np.linspace(-_TABLE_REACH - 1, _TABLE_REACH + 1, _CURVE_SIZE))
         height = np.asarray(function(jnp.asarray(curve)))
     axis = np.sinh(np.linspace(-_TABLE_REACH, _TABLE_REACH, _TABLE_SIZE))

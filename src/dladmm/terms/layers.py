@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 
@@ -65,7 +66,7 @@ class Dense:
         """The weighted mean of r over samples, for each unit: shaped like the bias."""
         if weights is None:
             return jnp.mean(r, axis=0)
-        total = jnp.maximum(jnp.sum(weights), jnp.finfo(r.dtype).tiny)
+        total = jnp.maximum(jnp.sum(weights), np.finfo(r.dtype).tiny)
         return jnp.sum(weighted(r, weights), axis=0) / total
 
 

@@ -116,8 +116,9 @@ class Box(Regularizer):
         return jnp.clip(V, self.low, self.high)
 
     def subgradient(self, W: Array, G: Array) -> Array:
-        inward = jnp.where(W <= self.low, jnp.minimum(G, 0), G)
-        return jnp.where(W >= self.high, jnp.maximum(inward, 0), inward)
+        at_low, at_high = self.low >= W, self.high <= W
+        inward = jnp.where(at_low, jnp.minimum(G, 0), G)
+        return jnp.where(at_high, jnp.maximum(inward, 0), inward)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,130 @@
+"""Softmax cross-entropy, with a prox that keeps its digits at the paper's rho = 1e-6."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from dladmm.terms.layers import sample_squares
+from dladmm.terms.loss import Loss
+from dladmm.terms.special import wright_omega
+
+
+@dataclass(frozen=True)
+class LogLoss(Loss):
+    """Softmax cross-entropy R(z; y) = log sum_j exp(z_j) - <y, z> for one-hot y, H = 1/2."""
+
+    max_iter: int = 30
+
+    @property
+    def lipschitz(self) -> float:
+        return 0.5
+
+    @property
+    def classifies(self) -> bool:
+        return True
+
+    def check_targets(self, y: np.ndarray) -> None:
+        if y.shape[1] < 2 or not (np.isin(y, (0, 1)).all() and (y.sum(axis=1) == 1).all()):
+            raise ValueError(
+                f"y of shape {y.shape} does not fit loss='log_loss'; expected one-hot rows,"
+                " a single 1 among at least two columns of zeros"
+            )
+
+    def value(self, z: Array, y: Array) -> Array:
+        # Centred at the label, the value is log1p of a small sum: no cancellation near zero.
+        gap = z - jnp.sum(y * z, axis=-1, keepdims=True)
+        top = jnp.maximum(jnp.max(gap, axis=-1), 0)
+        others = jnp.sum((1 - y) * jnp.exp(gap - top[:, None]), axis=-1)
+        return jnp.where(top > 0, top + jnp.log(jnp.exp(-top) + others), jnp.log1p(others))
+
+    def gradient(self, z: Array, y: Array) -> Array:
+        # p_j - 1 at the label is minus the sum of the others: exact where 1 - p would cancel.
+        wrong = (1 - y) * jax.nn.softmax(z, axis=-1)
+        return wrong - y * jnp.sum(wrong, axis=-1, keepdims=True)
+
+    def prox(self, q: Array, u: Array, y: Array, rho: Array, z: Array) -> tuple[Array, Array]:
+        """Newton per sample, O(K) by Sherman-Morrison; a global start where that is too slow."""
+        z, iterations, solved = self._newton(q, u, y, rho, z)
+
+        def restart(z: Array) -> tuple[Array, Array]:
+            cold = jnp.where(solved, z, self._wright_omega(q, u, y, rho))
+            polished, more, _ = self._newton(q, u, y, rho, cold)
+            return polished, iterations + more
+
+        return jax.lax.cond(jnp.all(solved), lambda z: (z, iterations), restart, z)
+
+    def _newton(
+        self, q: Array, u: Array, y: Array, rho: Array, z: Array
+    ) -> tuple[Array, Array, Array]:
+        """The Hessian is diag(p + rho) - p p^T; stops when every sample's gradient is rounding."""
+        eps = np.finfo(z.dtype).eps
+
+        def model(z: Array) -> tuple[Array, Array, Array]:
+            p = jax.nn.softmax(z, axis=-1)
+            dR = self.gradient(z, y)
+            pull = rho * (z - q)
+            g = dR + u + pull
+            rounding = jnp.abs(dR) + jnp.abs(u) + jnp.abs(pull) + rho * jnp.abs(z)
+            size = jnp.sqrt(sample_squares(g))
+            noise = eps * jnp.sqrt(sample_squares(rounding))
+            d = p + rho
+            h, s = g / d, p / d
+            # 1 - sum p^2/d, written without its cancellation, is rho sum p/d.
+            along = jnp.sum(p * h, -1, keepdims=True) / (rho * jnp.sum(s, -1, keepdims=True))
+            return size, noise, h + s * along
+
+        def unfinished(carry: Any) -> Array:
+            k, _, _, solved, *_ = carry
+            return (k < self.max_iter) & ~jnp.all(solved)
+
+        def advance(carry: Any) -> Any:
+            k, z, size, solved, step, scale = carry
+            trial = z - scale * step
+            t_size, t_noise, t_step = model(trial)
+            # |g| must fall as a Newton step predicts; where it does not, the step is shortened.
+            better = ~solved & (t_size <= (1 - 0.25 * scale) * size)
+            stalled = ~better & (size <= 256 * t_noise)
+            return (
+                k + 1,
+                jnp.where(better, trial, z),
+                jnp.where(better, t_size, size),
+                solved | stalled | (better & (t_size <= 4 * t_noise)),
+                jnp.where(better, t_step, step),
+                jnp.where(better, jnp.minimum(1.0, 2 * scale), scale / 2),
+            )
+
+        size, noise, step = model(z)
+        start = (jnp.zeros((), jnp.int32), z, size, size <= 4 * noise, step, jnp.ones_like(size))
+        k, z, _, solved, *_ = jax.lax.while_loop(unfinished, advance, start)
+        return z, k, solved
+
+    def _wright_omega(self, q: Array, u: Array, y: Array, rho: Array) -> Array:
+        """The solution from no start at all: p_j = rho omega(q_j + (y_j - u_j)/rho - ln rho - s).
+
+        s is the root of sum_j p_j = 1, a convex decreasing function of s, by scalar Newton from
+        the left, where it climbs monotonically.
+        """
+        c = q + (y - u) / rho - jnp.log(rho)
+        s = jnp.max(c, -1, keepdims=True) - 1 / rho + jnp.log(rho)
+
+        def climb(_: int, s: Array) -> Array:
+            w = wright_omega(c - s)
+            excess = jnp.log(rho * jnp.sum(w, -1, keepdims=True))
+            return s + excess * jnp.sum(w, -1, keepdims=True) / jnp.sum(
+                w / (1 + w), -1, keepdims=True
+            )
+
+        s = jax.lax.fori_loop(0, 12, climb, s)
+        return q + (y - u) / rho - wright_omega(c - s)
+
+    def predict(self, z: Array) -> Array:
+        return jax.nn.softmax(z, axis=-1)
+
+    def initial_output(self, y: Array) -> Array:
+        return 2 * y - 1
