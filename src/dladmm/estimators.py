@@ -9,6 +9,7 @@ import math
 import warnings
 from typing import Any, Self
 
+import jax.numpy as jnp
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -176,7 +177,9 @@ class _DLADMM(BaseEstimator):
         self.n_outputs_ = self.intercepts_[-1].size
         self.history_ = result.history
         if watch.scores:
-            self.history_ = {**self.history_, "validation_score": watch.scores}
+            # The iteration under way when the watch said stop was not scored.
+            scores = watch.scores + [math.nan] * (result.n_iter - len(watch.scores))
+            self.history_ = {**self.history_, "validation_score": scores}
             self.validation_scores_ = watch.scores
             self.best_validation_score_ = watch.best_score
         self.loss_curve_ = [v for v in result.history.get("train_loss", []) if math.isfinite(v)]
@@ -287,13 +290,13 @@ class _Watch:
         dtype: str,
     ):
         self.tol, self.patience = estimator.tol, estimator.n_iter_no_change
-        self.problem, self.held_out = problem, held_out
+        self.problem, self.held_out = problem, None
         if held_out is not None:
             X, Y, weights = held_out
             self.held_out = (
                 densified(X, dtype).astype(dtype),
                 Y.astype(dtype),
-                None if weights is None else weights.astype(dtype),
+                Samples(None if weights is None else jnp.asarray(weights, dtype)),
             )
         self.best, self.best_at = -math.inf, 0
         self.scores: list[float] = []
@@ -322,8 +325,7 @@ class _Watch:
     def _held_out_score(self, params: Params) -> float:
         """Accuracy for classes, minus the loss otherwise."""
         assert self.held_out is not None
-        x, y, weights = self.held_out
-        measured = evaluate(self.problem, params, x, y, Samples(weights))
+        measured = evaluate(self.problem, params, *self.held_out)
         accuracy = float(measured.accuracy)
         return accuracy if math.isfinite(accuracy) else -float(measured.loss)
 

@@ -13,15 +13,20 @@ from dladmm.core.problem import Problem
 RISE_TOLERANCE = {"float64": 1e-10, "float32": 1e-5}
 
 
-def descent_constant(rho: float, nu: float, H: float, theta: float, tau: float) -> float:
+def descent_constant(
+    rho: float, nu: float, H: float, theta: float, tau: float, mass: float = math.inf
+) -> float:
     """C_2 of Property 2: min(nu/2, C_1, theta/2, tau/2), not positive unless rho > 2 H.
+
+    The b steps gain min(nu, rho) mass/2, mass the sum of sample weights: more than nu/2 or C_1
+    unless the weights sum to less than one sample.
 
     The paper prints theta and tau where their halves belong, which is violated in practice, and
     C_1 = rho/2 - H/2 - H^2/rho from an inequality that lacks a factor 2; convexity of R repairs it
     as rho/2 - 2 H^2/rho, positive for the same rho > 2 H.
     """
     C1 = rho / 2 - 2 * H**2 / rho if math.isfinite(H) else -math.inf
-    return min(nu / 2, C1, theta / 2, tau / 2)
+    return min(nu / 2, C1, theta / 2, tau / 2, min(nu, rho) * mass / 2)
 
 
 @dataclass(frozen=True)
@@ -98,10 +103,12 @@ def certify(
     dtype: str,
     rows: Sequence[Mapping[str, float]],
     start: float,
+    mass: float,
     lemma2_at_start: bool,
     subgradient_norm: float,
 ) -> Certificate:
-    """The certificate of a run: `rows` are its records, `start` the L_rho it began with."""
+    """The certificate of a run: `rows` are its records, `start` the L_rho it began with,
+    `mass` the sum of the sample weights."""
     H, tolerance = problem.loss.lipschitz, RISE_TOLERANCE[dtype]
     rises: list[tuple[int, float]] = []
     descent_met, least_C2 = True, math.inf
@@ -110,7 +117,7 @@ def certify(
         value = start if before is None else before["lagrangian"]
         same = before is None or all(before[c] == row[c] for c in ("rho", "nu"))
         drop, scale = value - row["lagrangian"], max(abs(value), abs(row["lagrangian"]))
-        C2 = descent_constant(row["rho"], row["nu"], H, row["theta"], row["tau"])
+        C2 = descent_constant(row["rho"], row["nu"], H, row["theta"], row["tau"], mass)
         least_C2 = min(least_C2, C2)
         if same and not row["restarted"]:
             if drop < -tolerance * scale:

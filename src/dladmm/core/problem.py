@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from numbers import Integral
 from typing import Any
 
 from dladmm.terms.activations import Activation, activations
@@ -38,8 +39,8 @@ class Problem:
         for l, (one, two) in enumerate(pairwise(self.layers), 1):
             if one.n_out != two.n_in:
                 raise ValueError(
-                    f"layers do not form a chain: layer {l} has {one.n_out} outputs but layer"
-                    f" {l + 1} expects {two.n_in} inputs"
+                    f"layers do not form a chain: layer {l} has {one.n_out} outputs;"
+                    f" expected {two.n_in}, the inputs of layer {l + 1}"
                 )
         for name, terms, expected in (
             ("activations", self.activations, len(self.layers) - 1),
@@ -69,7 +70,7 @@ class Problem:
         (one per hidden layer for activations); terms are names or instances.
         """
         sizes = tuple(sizes)
-        if len(sizes) < 2 or any(int(n) != n or n < 1 for n in sizes):
+        if len(sizes) < 2 or not all(isinstance(n, Integral) and n > 0 for n in sizes):
             raise ValueError(
                 f"sizes={sizes!r} is not a network; expected at least two positive integers"
             )

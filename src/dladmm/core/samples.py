@@ -66,12 +66,9 @@ class Samples:
             )
 
         shapes = jax.eval_shape(lambda: body(*block((self.weights, updated, read), 0))[1])
-        fill = lambda value: lambda v: jnp.full(v.shape, value, v.dtype)  # noqa: E731
-        start = Folded(
-            jax.tree.map(fill(0), shapes.sum),
-            jax.tree.map(lambda v: jnp.full(v.shape, jnp.inf, v.dtype), shapes.least),
-            jax.tree.map(fill(0), shapes.most),
-        )
+        zeros = partial(jax.tree.map, lambda v: jnp.zeros(v.shape, v.dtype))
+        infinite = partial(jax.tree.map, lambda v: jnp.full(v.shape, jnp.inf, v.dtype))
+        start = Folded(zeros(shapes.sum), infinite(shapes.least), zeros(shapes.most))
         return jax.lax.fori_loop(0, self.blocks, advance, (updated, start))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 
@@ -80,12 +81,12 @@ NU_SCHEDULES: dict[str, type[Any]] = {"constant": Constant, "paper": Multiply, "
 
 def make_schedule(argument: str, kind: str | Schedule, start: float) -> Schedule:
     """The schedule for `argument` ("rho" or "nu") by name, or the one given, from `start`."""
-    if not isinstance(start, int | float) or not 0 < start < float("inf"):
+    if isinstance(start, bool) or not isinstance(start, Real) or not 0 < start < float("inf"):
         raise ValueError(f"{argument}={start!r} is not valid; expected a finite number > 0")
     if isinstance(kind, Schedule):
         return replace(kind, start=float(start))
     known = RHO_SCHEDULES if argument == "rho" else NU_SCHEDULES
-    if kind not in known:
+    if not isinstance(kind, str) or kind not in known:
         raise ValueError(
             f"{argument}_schedule={kind!r} is unknown; expected one of {', '.join(known)}"
         )

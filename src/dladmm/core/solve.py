@@ -31,7 +31,7 @@ from dladmm.core.state import (
 )
 from dladmm.core.sweep import SWEEPS, Record, SweepOptions
 from dladmm.core.updates import STEP_RULES, StepRule
-from dladmm.core.validation import check_inputs, check_options
+from dladmm.core.validation import check_inputs, check_options, check_params
 
 
 class Status(StrEnum):
@@ -127,6 +127,8 @@ def solve(
     options = options or Options()
     check_options(problem, options)
     arrays = check_inputs(problem, x, y, sample_weight, options.dtype)
+    if params is not None:
+        check_params(problem, params)
     # A context, not a configuration: the caller's own JAX settings stay as they are.
     with jax.enable_x64(options.dtype == "float64"):
         return _Run(problem, options, arrays, params, callback).run()
@@ -239,7 +241,7 @@ class _Run:
             launched = self._launch(k) if k < self.options.max_iter else None
             verdict = self._absorb(pending) if pending else None
             if verdict == Status.DIVERGED:
-                if not self._recover():
+                if launched is None or not self._recover():
                     return Status.DIVERGED
                 pending = None  # what was launched meanwhile grew from the broken state
                 continue
@@ -292,6 +294,7 @@ class _Run:
             self.best, self.best_loss = launched.params, row["train_loss"]
         progress = Progress(len(self.rows), self.options.max_iter, row, launched.params)
         if self.callback is not None and self.callback(progress):
+            self.callback = None  # it has spoken; the iteration under way is only recorded
             return Status.STOPPED
         return Status.CONVERGED if self._is_quiet(row) else None
 
@@ -338,6 +341,7 @@ class _Run:
             dtype=self.options.dtype,
             rows=rows,
             start=start,
+            mass=self.mass,
             lemma2_at_start=self.lemma2_at_start,
             subgradient_norm=norm,
         )
@@ -371,7 +375,8 @@ class _Run:
     def _explain(self, status: Status) -> None:
         self.message = {
             Status.CONVERGED: f"residual and change stayed below tol={self.options.tol:g}",
-            Status.MAX_ITER: f"max_iter={self.options.max_iter} iterations were made",
+            Status.MAX_ITER: f"max_iter={self.options.max_iter} iterations were made"
+            + (f", {self.recoveries} of them dropped as non-finite" if self.recoveries else ""),
             Status.STOPPED: "the callback asked to stop",
             Status.INTERRUPTED: "interrupted; this is the best network recorded",
             Status.DIVERGED: (

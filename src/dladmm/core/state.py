@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,10 +19,10 @@ INITIALIZERS = ("he", "paper")
 @partial(jax.tree_util.register_dataclass, data_fields=["W", "b"], meta_fields=[])
 @dataclass(frozen=True)
 class Params:
-    """The network itself."""
+    """The network itself, as JAX or NumPy arrays."""
 
-    W: tuple[Array, ...]
-    b: tuple[Array, ...]
+    W: tuple[Any, ...]
+    b: tuple[Any, ...]
 
 
 @partial(

@@ -23,7 +23,7 @@ from jax import Array
 
 from dladmm.core.samples import Folded, Samples
 from dladmm.terms.activations import Activation
-from dladmm.terms.layers import Dense, row_squares, sample_squares, total
+from dladmm.terms.layers import Dense, row_squares, sample_squares, total, weighted
 from dladmm.terms.loss import Loss
 from dladmm.terms.regularizers import Regularizer
 from dladmm.terms.zl_solvers import zl_solvers
@@ -41,6 +41,9 @@ class ClosedForm:
     growth: float = 2.0
     max_trials: int = 60
 
+    def __post_init__(self) -> None:
+        _check_search(self.growth, self.max_trials)
+
 
 @dataclass(frozen=True)
 class Backtracking:
@@ -55,10 +58,16 @@ class Backtracking:
     scalar: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not self.start > 0:
-            raise ValueError(f"start={self.start!r} is not valid; expected a number > 0")
-        if not self.growth > 1:
-            raise ValueError(f"growth={self.growth!r} is not valid; expected a number > 1")
+        if not 0 < self.start < float("inf"):
+            raise ValueError(f"start={self.start!r} is not valid; expected a finite number > 0")
+        _check_search(self.growth, self.max_trials)
+
+
+def _check_search(growth: float, max_trials: int) -> None:
+    if not 1 < growth < float("inf"):
+        raise ValueError(f"growth={growth!r} is not valid; expected a finite number > 1")
+    if max_trials < 1:
+        raise ValueError(f"max_trials={max_trials!r} is not valid; expected an integer >= 1")
 
 
 StepRule = ClosedForm | Backtracking
@@ -169,7 +178,8 @@ def _step_a(
     # tau/nu = 1 + bent/size is at least 1, so a vanishing gradient needs no floor.
     kappa = 1 + bent / jnp.where(size > 0, size, 1)
     if isinstance(rule, ClosedForm):
-        return 1 / kappa, jnp.min(kappa), none, none
+        moved = weighted(jnp.broadcast_to(size, kappa.shape), weights)
+        return 1 / kappa, _least(kappa, moved), none, none
     tau, trials, accepted = _grow(kappa, rule.start / nu, rule)
     return jnp.where(accepted, 1 / tau, 0), jnp.min(tau), trials, _failed(accepted)
 
@@ -289,6 +299,9 @@ def _step_W(
     of the gradient of phi."""
     ridge = (regularizer.quadratic or 0) / c
     direction, scale = _normalised(G + ridge * W, rule)
+    if regularizer.quadratic is None:
+        # Where phi is flat the step is Omega's own, along W.
+        direction = jnp.where(scale > 0, direction, W)
     kappa = _quotient(squares(direction), direction, rule)
     if regularizer.quadratic is not None:
         step, record = _quadratic_step(rule, kappa, ridge, scale, direction, c)

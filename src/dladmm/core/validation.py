@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dladmm.core.problem import Problem
 from dladmm.core.schedules import make_schedule
-from dladmm.core.state import INITIALIZERS
+from dladmm.core.state import INITIALIZERS, Params
 from dladmm.core.sweep import SWEEPS
 from dladmm.core.updates import STEP_RULES, Backtracking, ClosedForm
 from dladmm.terms.zl_solvers import zl_solvers
@@ -21,7 +22,7 @@ DUAL_STARTS = ("auto", "gradient", "zero")
 
 
 def _one_of(name: str, value: Any, allowed: Any) -> None:
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name}={value!r} is unknown; expected one of {', '.join(allowed)}")
 
 
@@ -48,7 +49,7 @@ def check_options(problem: Problem, options: Options) -> None:
         ("seed", 0),
     ):
         _integer(name, getattr(options, name), least)
-    if not options.tol >= 0:
+    if not isinstance(options.tol, Real) or not 0 <= options.tol < float("inf"):
         raise ValueError(f"tol={options.tol!r} is not valid; expected a number >= 0")
     make_schedule("rho", options.rho_schedule, options.rho)
     make_schedule("nu", options.nu_schedule, options.nu)
@@ -86,7 +87,7 @@ def check_inputs(
     problem.loss.check_targets(y)
     if sample_weight is None:
         return x, y, None
-    weights = np.asarray(sample_weight, dtype=dtype)
+    weights = _numeric("sample_weight", sample_weight, dtype)
     if weights.shape != (x.shape[0],):
         raise ValueError(
             f"sample_weight has shape {weights.shape}; expected ({x.shape[0]},), one per row of x"
@@ -99,11 +100,28 @@ def check_inputs(
     return x, y, weights
 
 
-def _matrix(name: str, value: Any, dtype: str) -> np.ndarray:
+def check_params(problem: Problem, params: Params) -> None:
+    """ValueError if these weights are not those of the problem's network."""
+    for name, given, expected in (
+        ("W", params.W, [layer.weight_shape for layer in problem.layers]),
+        ("b", params.b, [layer.bias_shape for layer in problem.layers]),
+    ):
+        shapes = [np.shape(v) for v in given]
+        if shapes != expected:
+            raise ValueError(f"params.{name} has shapes {shapes}; expected {expected}")
+        if not all(np.isfinite(v).all() for v in given):
+            raise ValueError(f"params.{name} has NaN or infinite entries; expected finite numbers")
+
+
+def _numeric(name: str, value: Any, dtype: str) -> np.ndarray:
     try:
-        array = np.asarray(value, dtype=dtype)
+        return np.asarray(value, dtype=dtype)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} is not numeric ({error}); expected a matrix of numbers") from None
+        raise ValueError(f"{name} is not numeric ({error}); expected numbers") from None
+
+
+def _matrix(name: str, value: Any, dtype: str) -> np.ndarray:
+    array = _numeric(name, value, dtype)
     if array.ndim == 1 and name == "y":
         array = array[:, None]
     if array.ndim != 2:

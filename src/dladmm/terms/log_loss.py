@@ -115,10 +115,8 @@ class LogLoss(Loss):
 
         def climb(_: int, s: Array) -> Array:
             w = wright_omega(c - s)
-            excess = jnp.log(rho * jnp.sum(w, -1, keepdims=True))
-            return s + excess * jnp.sum(w, -1, keepdims=True) / jnp.sum(
-                w / (1 + w), -1, keepdims=True
-            )
+            excess = jnp.sum(w, -1, keepdims=True) - 1 / rho
+            return s + excess / jnp.sum(w / (1 + w), -1, keepdims=True)
 
         s = jax.lax.fori_loop(0, 12, climb, s)
         return q + (y - u) / rho - wright_omega(c - s)

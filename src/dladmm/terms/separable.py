@@ -25,8 +25,8 @@ class Separable(Loss):
         """The left and the right derivative of R, elementwise."""
         raise TypeError(f"{type(self).__name__} does not define slopes")
 
-    def pointwise_prox(self, m: Array, y: Array, rho: Array) -> Array:
-        """argmin_z R(z; y) + rho/2 (z - m)^2, elementwise."""
+    def pointwise_prox(self, q: Array, u: Array, y: Array, rho: Array) -> Array:
+        """argmin_z R(z; y) + u (z - q) + rho/2 (z - q)^2, elementwise."""
         raise TypeError(f"{type(self).__name__} does not define pointwise_prox")
 
     def value(self, z: Array, y: Array) -> Array:
@@ -42,7 +42,7 @@ class Separable(Loss):
         return jnp.maximum(jnp.maximum(left + u, -u - right), 0)
 
     def prox(self, q: Array, u: Array, y: Array, rho: Array, z: Array) -> tuple[Array, Array]:
-        return self.pointwise_prox(q - u / rho, y, rho), jnp.zeros((), jnp.int32)
+        return self.pointwise_prox(q, u, y, rho), jnp.zeros((), jnp.int32)
 
 
 def _check_binary(name: str, y: np.ndarray) -> None:
@@ -79,23 +79,23 @@ class BinaryLogLoss(Separable):
         slope = sign * jax.nn.sigmoid(sign * z)
         return slope, slope
 
-    def pointwise_prox(self, m: Array, y: Array, rho: Array) -> Array:
-        """In t = (2y - 1) z: t = m + s with s = sigmoid(-t)/rho in (0, 1/rho), by safe Newton."""
+    def pointwise_prox(self, q: Array, u: Array, y: Array, rho: Array) -> Array:
+        """In t = (2y - 1) z the gradient rises through 0 once; Newton inside a bracket finds it."""
         sign = 2 * y - 1
-        m = sign * m
+        q, u = sign * q, sign * u
 
         def improve(_: int, bracket: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
             low, high, t = bracket
             p = jax.nn.sigmoid(-t)
-            g = rho * (t - m) - p
+            g = rho * (t - q) + u - p
             low, high = jnp.where(g < 0, t, low), jnp.where(g > 0, t, high)
             trial = t - g / (rho + p * (1 - p))
-            inside = (trial > low) & (trial < high)
+            inside = (trial >= low) & (trial <= high)
             return low, high, jnp.where(g == 0, t, jnp.where(inside, trial, (low + high) / 2))
 
-        high = m + 1 / rho
-        start = jnp.clip(jnp.zeros_like(m), m, high)
-        return sign * jax.lax.fori_loop(0, 40, improve, (m, high, start))[2]
+        low, high = q - u / rho, q + (1 - u) / rho
+        start = jnp.clip(jnp.zeros_like(q), low, high)
+        return sign * jax.lax.fori_loop(0, 40, improve, (low, high, start))[2]
 
     def predict(self, z: Array) -> Array:
         return jax.nn.sigmoid(z)
@@ -129,10 +129,11 @@ class Hinge(Separable):
         after = jnp.where(margin < 1, -1.0, 0.0)
         return jnp.where(sign > 0, before, -after), jnp.where(sign > 0, after, -before)
 
-    def pointwise_prox(self, m: Array, y: Array, rho: Array) -> Array:
+    def pointwise_prox(self, q: Array, u: Array, y: Array, rho: Array) -> Array:
         sign = 2 * y - 1
-        margin = sign * m
-        return sign * jnp.where(margin >= 1, margin, jnp.minimum(margin + 1 / rho, 1))
+        q, u = sign * q, sign * u
+        flat, steep = q - u / rho, q + (1 - u) / rho
+        return sign * jnp.where(flat >= 1, flat, jnp.minimum(steep, 1))
 
     def initial_output(self, y: Array) -> Array:
         return 2 * y - 1
@@ -157,9 +158,10 @@ class Huber(Separable):
         slope = jnp.clip(z - y, -self.delta, self.delta)
         return slope, slope
 
-    def pointwise_prox(self, m: Array, y: Array, rho: Array) -> Array:
-        d = m - y
-        return m - jnp.clip(d / (1 + rho), -self.delta / rho, self.delta / rho)
+    def pointwise_prox(self, q: Array, u: Array, y: Array, rho: Array) -> Array:
+        inner = q + (y - u - q) / (1 + rho)
+        outer = q - (u + self.delta * jnp.sign(inner - y)) / rho
+        return jnp.where(jnp.abs(inner - y) <= self.delta, inner, outer)
 
 
 @dataclass(frozen=True)
@@ -186,9 +188,10 @@ class Quantile(Separable):
         down, up = -self._weight * self.quantile, self._weight * (1 - self.quantile)
         return jnp.where(z > y, up, down), jnp.where(z >= y, up, down)
 
-    def pointwise_prox(self, m: Array, y: Array, rho: Array) -> Array:
-        down, up = self._weight * self.quantile / rho, self._weight * (1 - self.quantile) / rho
-        return jnp.where(m - y > up, m - up, jnp.where(m - y < -down, m + down, y))
+    def pointwise_prox(self, q: Array, u: Array, y: Array, rho: Array) -> Array:
+        above = q - (u + self._weight * (1 - self.quantile)) / rho
+        below = q - (u - self._weight * self.quantile) / rho
+        return jnp.where(above > y, above, jnp.where(below < y, below, y))
 
 
 @dataclass(frozen=True)
@@ -217,10 +220,11 @@ class Poisson(Separable):
         slope = jnp.exp(z) - y
         return slope, slope
 
-    def pointwise_prox(self, m: Array, y: Array, rho: Array) -> Array:
-        """exp(z) = rho omega(m + y/rho - ln rho), omega the Wright omega function."""
-        centre = m + y / rho
-        return centre - wright_omega(centre - jnp.log(rho))
+    def pointwise_prox(self, q: Array, u: Array, y: Array, rho: Array) -> Array:
+        """exp(z) = rho w, w = omega(q + (y - u)/rho - ln rho), omega the Wright omega function."""
+        centre = q + (y - u) / rho
+        w = wright_omega(centre - jnp.log(rho))
+        return jnp.where(w > 1, jnp.log(rho * w), centre - w)
 
     def predict(self, z: Array) -> Array:
         return jnp.exp(z)
@@ -243,5 +247,5 @@ class SquaredError(Separable):
     def slopes(self, z: Array, y: Array) -> tuple[Array, Array]:
         return z - y, z - y
 
-    def pointwise_prox(self, m: Array, y: Array, rho: Array) -> Array:
-        return m + (y - m) / (1 + rho)
+    def pointwise_prox(self, q: Array, u: Array, y: Array, rho: Array) -> Array:
+        return q + (y - u - q) / (1 + rho)

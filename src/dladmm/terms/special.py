@@ -15,6 +15,8 @@ def wright_omega(x: Array) -> Array:
 
     def improve(_: int, w: Array) -> Array:
         # In ln w the equation is convex and Newton cannot leave w > 0.
-        return w * jnp.exp((x - w - jnp.log(w)) / (1 + w))
+        # Kept above zero: at w = 0 the next log would give 0 * inf.
+        w = w * jnp.exp((x - w - jnp.log(w)) / (1 + w))
+        return jnp.maximum(w, np.finfo(x.dtype).tiny)
 
     return jax.lax.fori_loop(0, 6, improve, w)

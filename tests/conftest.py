@@ -1,0 +1,31 @@
+"""Mathematics is tested in float64; a test marked `float32` runs in JAX's default precision."""
+
+import jax
+import numpy as np
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def precision(request):
+    """float64 for every test that does not ask for float32."""
+    with jax.enable_x64(request.node.get_closest_marker("float32") is None):
+        yield
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(20190804)
+
+
+@pytest.fixture(scope="session")
+def omega():
+    """Omega of one entry for each registered regulariser, from its docstring, in plain NumPy."""
+    inside = lambda w, low, high: np.where((w >= low) & (w <= high), 0.0, np.inf)  # noqa: E731
+    return {
+        "none": lambda w: 0.0 * w,
+        "l1": lambda w: 1e-4 * np.abs(w),
+        "l2": lambda w: 1e-4 / 2 * w**2,
+        "elastic_net": lambda w: 1e-4 * np.abs(w) + 1e-4 / 2 * w**2,
+        "non_negative": lambda w: inside(w, 0.0, np.inf),
+        "box": lambda w: inside(w, -1.0, 1.0),
+    }

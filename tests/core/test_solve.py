@@ -1,0 +1,291 @@
+"""The loop around the sweeps: why it ends, what it records, and what it leaves untouched."""
+
+import math
+from functools import lru_cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from problems import network, relu, small, solved, teacher
+from tolerances import FLOAT32_TINY_PENALTIES, INITIAL_SPREAD, ROUNDING
+
+from dladmm import Options, Problem, Status, solve
+from dladmm.core.solve import iterate
+from dladmm.core.state import initial_params, make_data, state_from_params
+from dladmm.terms.regularizers import L1, Box
+
+
+def run(callback=None, params=None, **options):
+    problem, x, y = small()
+    settings = {"rho": 2.5, "max_iter": 25, "tol": 0, "dtype": "float64"} | options
+    return solve(problem, x, y, options=Options(**settings), params=params, callback=callback)
+
+
+def equal(one, two):
+    return all(
+        np.array_equal(v, w)
+        for v, w in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True)
+    )
+
+
+# Why a run ends.
+
+
+def test_a_run_converges_where_nothing_moves_any_more():
+    problem, params, x, y = teacher()
+    options = Options(rho=2.5, patience=4, max_iter=100, dtype="float64")
+    result = solve(problem, x, y, params=params, options=options)
+    assert result.status == Status.CONVERGED
+    assert 4 <= result.n_iter <= 5  # one more may be under way
+    assert "tol" in result.message
+
+
+def test_tol_0_never_converges():
+    problem, params, x, y = teacher()
+    options = Options(rho=2.5, max_iter=20, tol=0, dtype="float64")
+    result = solve(problem, x, y, params=params, options=options)
+    assert result.status == Status.MAX_ITER
+    assert result.n_iter == 20
+
+
+def test_a_callback_that_returns_true_stops_the_run():
+    seen = []
+
+    def stop_at_5(progress):
+        seen.append(progress.iteration)
+        return progress.iteration == 5
+
+    result = run(stop_at_5)
+    assert result.status == Status.STOPPED
+    assert seen == [1, 2, 3, 4, 5]
+    assert 5 <= result.n_iter <= 6
+
+
+def test_a_callback_sees_the_network_and_the_record_of_its_iteration():
+    problem, x, y = small()
+    gaps = []
+
+    def compare(progress):
+        error = ((network(progress.params, x, relu) - y) ** 2).sum(1).mean() / 2
+        gaps.append(abs(error - progress.row["train_loss"]))
+
+    result = run(compare, evaluate_every=1)
+    assert max(gaps) <= ROUNDING
+    assert len(gaps) == result.n_iter == 25
+    assert problem.n_layers == 2
+
+
+def test_an_interrupt_returns_the_best_network_recorded():
+    recorded = {}
+
+    def interrupt(progress):
+        recorded[progress.row["train_loss"]] = jax.tree.map(np.array, progress.params)
+        if progress.iteration == 12:
+            raise KeyboardInterrupt
+
+    # With so small a rho the real loss goes up and down: the best is not the last.
+    result = run(interrupt, rho=1e-4, nu=1.0, evaluate_every=1)
+    assert result.status == Status.INTERRUPTED
+    assert result.n_iter == 12
+    assert equal(result.params, recorded[min(recorded)])
+    assert not equal(result.params, recorded[list(recorded)[-1]])
+    assert "interrupted" in result.message
+
+
+def test_an_interrupt_before_any_record_returns_a_finite_network():
+    def interrupt(progress):
+        raise KeyboardInterrupt
+
+    result = run(interrupt)
+    assert result.status == Status.INTERRUPTED
+    assert all(np.isfinite(v).all() for v in jax.tree.leaves((result.params, result.state)))
+
+
+def test_other_errors_of_a_callback_are_not_swallowed():
+    def fail(progress):
+        raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        run(fail)
+
+
+# What a run records.
+
+
+@pytest.mark.parametrize("method", ["dladmm", "admm"])
+def test_every_record_has_one_value_per_iteration(method):
+    result = run(method=method)
+    assert {len(values) for values in result.history.values()} == {result.n_iter} == {25}
+
+
+def test_the_real_loss_is_sampled_every_few_iterations_and_in_the_last():
+    losses = run(evaluate_every=10).history["train_loss"]
+    assert [k for k, v in enumerate(losses) if not math.isnan(v)] == [0, 10, 20, 24]
+
+
+def test_the_real_loss_is_in_the_last_row_of_a_stopped_run():
+    history = run(lambda progress: progress.iteration == 5).history
+    assert math.isfinite(history["train_loss"][-1])
+    assert math.isfinite(history["gap"][-1])
+
+
+def test_the_final_record_belongs_to_the_network_returned():
+    _, x, y = small()
+    for result in (run(), run(lambda progress: progress.iteration == 5)):
+        error = ((network(result.params, x, relu) - y) ** 2).sum(1).mean() / 2
+        assert result.history["train_loss"][-1] == pytest.approx(error, rel=ROUNDING)
+        assert equal(result.params, result.state.params)
+
+
+def test_best_params_has_the_lowest_loss_recorded():
+    _, x, y = small()
+    result = run(rho=1e-4, nu=1.0, evaluate_every=1)
+    best = ((network(result.best_params, x, relu) - y) ** 2).sum(1).mean() / 2
+    assert best == pytest.approx(min(result.history["train_loss"]), rel=ROUNDING)
+    assert best < result.history["train_loss"][-1]
+
+
+def test_a_second_run_of_the_same_shape_compiles_nothing():
+    run(seed=1)
+    compiled = iterate._cache_size()
+    run(seed=2, rho=3.5, nu=0.2, max_iter=7, evaluate_every=3)
+    assert iterate._cache_size() == compiled
+    run(step_rule="closed-form-scalar", max_iter=1)
+    assert iterate._cache_size() == compiled + 1
+
+
+# Where a run starts.
+
+
+def test_the_papers_start_is_a_tenth_of_a_normal_and_outputs_of_plus_and_minus_one():
+    problem = Problem.dense((300, 200, 100), "relu")
+    params = initial_params(problem, "paper", 0, jnp.float64)
+    for v in jax.tree.leaves(params):
+        assert np.std(v) == pytest.approx(
+            0.1, rel=INITIAL_SPREAD if v.ndim == 2 else 15 * INITIAL_SPREAD
+        )
+    classes, x, y = small("log_loss")
+    begun = initial_params(classes, "paper", 0, jnp.float64)
+    data = make_data(classes, jnp.asarray(x), jnp.asarray(y), None)
+    state = state_from_params(classes, begun, data, False, authors_output=True)
+    np.testing.assert_array_equal(state.z[-1], np.where(y == 1, 1.0, -1.0))
+    assert not np.any(state.u)
+
+
+def test_the_he_start_has_variance_2_over_fan_in_and_no_bias():
+    problem = Problem.dense((300, 200, 100), "relu")
+    params = initial_params(problem, "he", 0, jnp.float64)
+    for W, fan_in in zip(params.W, (300, 200), strict=True):
+        assert np.std(W) == pytest.approx((2 / fan_in) ** 0.5, rel=INITIAL_SPREAD)
+    assert not any(np.any(b) for b in params.b)
+
+
+def test_a_run_from_the_papers_start_differs_from_the_default_and_is_finite():
+    paper, default = run(init="paper"), run()
+    assert np.isfinite(paper.history["lagrangian"]).all()
+    assert paper.history["lagrangian"][0] != default.history["lagrangian"][0]
+
+
+@pytest.mark.parametrize(
+    ("rho", "dual_start", "from_gradient"),
+    [(2.5, "auto", True), (2.0, "auto", False), (2.0, "gradient", True), (2.5, "zero", False)],
+)
+def test_the_dual_starts_where_it_is_told_to(rho, dual_start, from_gradient):
+    result = run(rho=rho, dual_start=dual_start, max_iter=1)
+    assert result.certificate.lemma2_at_start is from_gradient
+
+
+def test_a_run_leaves_the_given_params_alone_and_can_be_continued():
+    first = run()
+    before = jax.tree.map(np.copy, first.params)
+    second = run(params=first.params)
+    assert equal(before, first.params)
+    assert not equal(second.params, first.params)
+
+
+# Precision.
+
+
+@pytest.mark.float32
+def test_a_float64_run_leaves_the_callers_configuration_alone():
+    assert not jax.config.jax_enable_x64
+    double, single = run(max_iter=2), run(max_iter=2, dtype="float32")
+    assert not jax.config.jax_enable_x64
+    assert {v.dtype for v in jax.tree.leaves((double.params, double.state))} == {np.dtype("f8")}
+    assert {v.dtype for v in jax.tree.leaves((single.params, single.state))} == {np.dtype("f4")}
+    assert jnp.ones(()).dtype == jnp.float32
+
+
+@pytest.mark.float32
+@pytest.mark.parametrize("init", ["he", "paper"])
+def test_float32_stays_finite_at_the_papers_tiny_penalties(init):
+    problem, x, y = small("log_loss", 60, (6, 8, 3))
+    result = solve(
+        problem, x, y, options=Options(rho=1e-6, nu=1e-6, max_iter=100, tol=0, init=init)
+    )
+    assert result.status == Status.MAX_ITER
+    assert result.n_iter == 100
+    assert sum(result.history["restarted"]) == 0
+    for name in ("lagrangian", "residual", "moved", "bound", "theta", "tau", "lemma2"):
+        assert np.isfinite(result.history[name]).all(), name
+    assert all(np.isfinite(v).all() for v in jax.tree.leaves(result.state))
+    assert max(result.history["lemma2"]) < FLOAT32_TINY_PENALTIES
+
+
+# Regularisers in whole runs.
+
+
+@lru_cache
+def regularised(term):
+    problem, x, y = small("squared_error", regularizer=term)
+    options = Options(rho=2.5, max_iter=40, tol=0, dtype="float64")
+    return solve(problem, x, y, options=options)
+
+
+def test_l1_gives_exact_zeros_and_no_regulariser_gives_none():
+    sparse = regularised(L1(3.0))
+    dense = regularised("none")
+    zeros = [sum(int((W == 0).sum()) for W in r.params.W) for r in (sparse, dense)]
+    assert zeros[0] >= 5
+    assert zeros[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("term", "low", "high"),
+    [("non_negative", 0.0, np.inf), (Box(-0.25, 0.4), -0.25, 0.4)],
+    ids=["non_negative", "box"],
+)
+def test_constraints_hold_from_the_start_and_in_every_iteration(term, low, high):
+    problem, x, y = small("squared_error", regularizer=term)
+    begun = initial_params(problem, "he", 0, jnp.float64)
+    extremes = [(W.min(), W.max()) for W in begun.W]
+
+    def watch(progress):
+        extremes.extend((W.min(), W.max()) for W in progress.params.W)
+
+    options = Options(rho=2.5, max_iter=40, tol=0, dtype="float64")
+    result = solve(problem, x, y, options=options, callback=watch)
+    assert min(least for least, _ in extremes) >= low
+    assert max(most for _, most in extremes) <= high
+    assert min(W.min() for W in result.params.W) == low
+    # Without the constraint the same run leaves the set.
+    free = run(max_iter=40).params.W
+    assert min(W.min() for W in free) < low
+
+
+@pytest.mark.parametrize("term", [L1(3.0), "non_negative", Box(-0.25, 0.4)], ids=str)
+def test_the_lagrangian_never_rises_with_a_term_that_needs_backtracking(term):
+    result = regularised(term)
+    assert result.certificate.rises == 0
+    assert result.certificate.sufficient_descent is True
+    assert not any(result.history["exhausted"])
+
+
+def test_the_papers_backtracking_descends_too_and_counts_its_trials():
+    result = solved(step_rule="backtracking", max_iter=60)
+    assert result.certificate.rises == 0
+    assert result.certificate.sufficient_descent is True
+    assert max(result.history["trials"]) > 0
+    theta = np.array(result.history["theta"])
+    assert np.array_equal(np.exp2(np.round(np.log2(theta))), theta)  # 1 * 2^k
