@@ -93,7 +93,7 @@ def make_case(rng, samples=30, n_in=7, n_out=5, weights=None):
     )
 
 
-step_W = jax.jit(update_W, static_argnums=(0, 1, 2))
+step_W = jax.jit(lambda *args: update_W(*args)[:3], static_argnums=(0, 1, 2))
 step_W_twice = jax.jit(update_W_twice, static_argnums=(0, 1, 2))
 step_a = jax.jit(update_a, static_argnums=(0, 1, 2))
 

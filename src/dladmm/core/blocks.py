@@ -44,6 +44,7 @@ class Blocks:
         self.samples, self.start, self.rho, self.nu = data.samples, state, rho, nu
         self.W, self.b, self.z = list(state.W), list(state.b), list(state.z)
         self.a, self.p = list(state.a), list(state.p)
+        self.work = {v.shape: v for v in state.work}
         self.u_over_rho = state.u / rho
         self.c = [nu] * (problem.n_layers - 1) + [rho]
         self.zl_iterations = jnp.zeros((), jnp.int32)
@@ -127,7 +128,10 @@ class Blocks:
             self._note("W", backward, self.backward)
             self._note("W", forward, self.forward)
         else:
-            self.W[l], self.p[l], step = update_W(*block)
+            width = self.p[l].shape
+            self.W[l], self.p[l], step, work = update_W(*block, self.work.get(width))
+            if work is not None:
+                self.work[width] = work
             self._note("W", step, self.now)
 
     def step_u(self) -> State:
@@ -140,6 +144,7 @@ class Blocks:
             tuple(self.a),
             tuple(self.p),
             self.start.u + self.rho * r,
+            tuple(self.work.values()),
         )
 
     def moved(self) -> Array:

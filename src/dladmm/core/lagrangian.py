@@ -19,7 +19,7 @@ from dladmm.core.problem import Problem
 from dladmm.core.samples import Folded, Samples
 from dladmm.core.state import Data, Params, State, forward
 from dladmm.core.updates import residual
-from dladmm.terms.layers import mass, sample_squares, total
+from dladmm.terms.layers import mass, total
 
 
 class Lagrangian(NamedTuple):
@@ -35,31 +35,29 @@ class Lagrangian(NamedTuple):
 
 def lagrangian(problem: Problem, data: Data, state: State, rho: Array, nu: Array) -> Lagrangian:
     """L_rho at this state, from the running products: no matrix product."""
-    weights = data.weights
-    risk = total(problem.loss.value(state.z[-1], data.y), weights)
-    regularization = sum(
-        (term.value(W) for term, W in zip(problem.regularizers, state.W, strict=True)),
-        start=jnp.zeros((), risk.dtype),
-    )
-    r = -residual(state.p[-1], state.b[-1], state.z[-1], None)
-    squared_residual = total(sample_squares(r), weights)
-    linear, activation = [], []
-    for l, f in enumerate(problem.activations):
-        gap = residual(state.p[l], state.b[l], state.z[l], None)
-        linear.append(total(gap * gap, weights))
-        activation.append(total((state.a[l] - f(state.z[l])) ** 2, weights))
-    value = (
-        risk
-        + regularization
-        + nu / 2 * sum(linear + activation, start=jnp.zeros((), risk.dtype))
-        + total(state.u * r, weights)
-        + rho / 2 * squared_residual
-    )
+
+    def body(weights: Array | None, _: Any, read: Any) -> tuple[Any, Folded]:
+        y, z, a, p, u = read
+        r = -residual(p[-1], state.b[-1], z[-1], None)
+        linear, activation = [], []
+        for l, f in enumerate(problem.activations):
+            linear.append(total(residual(p[l], state.b[l], z[l], None) ** 2, weights))
+            activation.append(total((a[l] - f(z[l])) ** 2, weights))
+        risk = total(problem.loss.value(z[-1], y), weights)
+        return (), Folded(
+            sum=(risk, total(r * r, weights), total(u * r, weights), linear, activation)
+        )
+
+    read = (data.y, state.z, state.a, state.p, state.u)
+    risk, square, dual, linear, activation = data.samples.walk(body, (), read)[1].sum
+    zero = jnp.zeros((), risk.dtype)
+    penalty = sum((t.value(W) for t, W in zip(problem.regularizers, state.W, strict=True)), zero)
+    relaxed = nu / 2 * sum(linear + activation, zero)
     return Lagrangian(
-        value,
+        risk + penalty + relaxed + dual + rho / 2 * square,
         risk,
-        regularization,
-        jnp.sqrt(squared_residual),
+        penalty,
+        jnp.sqrt(square),
         tuple(jnp.sqrt(v) for v in linear),
         tuple(jnp.sqrt(v) for v in activation),
     )
@@ -138,12 +136,8 @@ def subgradient_norm(problem: Problem, data: Data, state: State, rho: Array, nu:
                     inner = (left <= 0) & (right >= 0)
                     least = jnp.where(inner, 0, jnp.minimum(jnp.abs(left), jnp.abs(right)))
                     squares.append(total(least**2, weights))
-            count = mass(r.shape[0], weights, r.dtype)
             gradients.append(
-                (
-                    c * layer.adjoint_W(r, inputs[l], weights),
-                    c * count * layer.unit_mean(r, weights),
-                )
+                (c * layer.adjoint_W(r, inputs[l], weights), c * layer.unit_sum(r, weights))
             )
             back = c * layer.adjoint_a(state.W[l], r)
         return (), Folded(sum=(sum(squares), gradients))

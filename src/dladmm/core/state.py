@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -27,7 +27,7 @@ class Params:
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["W", "b", "z", "a", "p", "u"],
+    data_fields=["W", "b", "z", "a", "p", "u", "work"],
     meta_fields=[],
 )
 @dataclass(frozen=True)
@@ -35,6 +35,8 @@ class State:
     """All variables of L_rho, and the running products p_l = A_l(W_l, a_{l-1}).
 
     `a` holds a_1..a_{L-1}; `p` is kept so that no product is computed only to evaluate something.
+    `work` is memory for products on their way into p, one array per width: its contents mean
+    nothing between iterations, but memory that is reused need not be mapped anew.
     """
 
     W: tuple[Array, ...]
@@ -43,6 +45,7 @@ class State:
     a: tuple[Array, ...]
     p: tuple[Array, ...]
     u: Array
+    work: tuple[Array, ...] = ()
 
     @property
     def params(self) -> Params:
@@ -141,7 +144,10 @@ def state_from_params(
     if authors_output:
         z[-1] = problem.loss.initial_output(data.y)
     u = -problem.loss.gradient(z[-1], data.y) if dual_from_gradient else jnp.zeros_like(z[-1])
-    return State(params.W, params.b, tuple(z), tuple(a), tuple(p), u)
+    blocked = data.samples.blocks > 1
+    widths = sorted({v.shape[1:] for v in p[1:] or p}) if blocked else []
+    work = tuple(jnp.zeros((u.shape[0], *width), u.dtype) for width in widths)
+    return State(params.W, params.b, tuple(z), tuple(a), tuple(p), u, work)
 
 
 @partial(jax.jit, static_argnames="problem", donate_argnames="state")
@@ -151,4 +157,4 @@ def refresh_products(problem: Problem, data: Data, state: State) -> State:
     p = tuple(
         layer.apply(W, a) for layer, W, a in zip(problem.layers, state.W, inputs, strict=True)
     )
-    return State(state.W, state.b, state.z, state.a, p, state.u)
+    return replace(state, p=p)

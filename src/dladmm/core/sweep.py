@@ -119,7 +119,7 @@ def admm_sweep(
                 problem.loss, options.zl_solver, p[l], b[l], z[l], state.u, data.y, 2 * beta
             )
     u = state.u + beta * (z[-1] - p[-1] - b[-1])
-    new = State(tuple(W), tuple(b), tuple(z), tuple(a), tuple(p), u)
+    new = State(tuple(W), tuple(b), tuple(z), tuple(a), tuple(p), u, state.work)
     nan, none = jnp.full((), jnp.nan, u.dtype), jnp.zeros((), jnp.int32)
     return new, Record(
         lagrangian=lagrangian(problem, data, new, 2 * beta, 2 * beta),

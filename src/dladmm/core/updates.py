@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -111,7 +112,13 @@ def update_b(
 
     The paper's B is the curvature of one sample; over a batch it is c sum omega_i.
     """
-    return b - layer.unit_mean(residual(p, b, z, u_over_rho), samples.weights)
+
+    def body(weights: Array | None, _: Any, read: Any) -> tuple[Any, Folded]:
+        p, z, u_over_rho = read
+        return (), Folded(sum=layer.unit_sum(residual(p, b, z, u_over_rho), weights))
+
+    total_r = samples.walk(body, (), (p, z, u_over_rho))[1].sum
+    return b - total_r / layer.unit_count(p, samples.weights)
 
 
 def update_z(
@@ -122,7 +129,9 @@ def update_z(
     def body(weights: Array | None, updated: Any, read: Any) -> tuple[Any, Folded]:
         p, a = read
         z = activation.argmin_z(p + b, a)
-        return z, Folded(sum=total((z - updated) ** 2, weights))
+        distance = total((z - updated) ** 2, weights)
+        # Tied to the distance, z is stored after the old block was read: no copy of the array.
+        return z + 0 * distance, Folded(sum=distance)
 
     z, told = samples.walk(body, z, (p, a))
     return z, told.sum
@@ -196,26 +205,27 @@ def update_W(
     a_prev: Array,
     c: Array,
     samples: Samples,
-) -> tuple[Array, Array, Step]:
+    work: Array | None = None,
+) -> tuple[Array, Array, Step, Array | None]:
     """argmin_W P(W; theta) + Omega(W) at the current W, theta as the rule chooses.   (eqs. 9, 11)
 
     P is the majoriser of c/2 sum_i omega_i |r_i|^2, r = p + b - z - u/rho. For Omega =
     lambda/2 |W|^2 the step is along G = gradient of both, row-wise
     theta = c |A(G, a_prev)|^2 / |G|^2, and p+ = A(W+, a_prev) comes for free. Otherwise theta is
-    searched with the Gram matrix of a_prev.
+    searched with the Gram matrix of a_prev. `work` is memory shaped like p, returned for reuse.
     """
     G = gradient_W(layer, p, b, z, u_over_rho, a_prev, samples)
     if regularizer.quadratic is None:
         gram_pays_off = a_prev.shape[0] >= layer.fan_in
         K = layer.gram(a_prev, samples.weights) if gram_pays_off else None
 
-        def squares(D: Array) -> Array:
+        def times_K(D: Array) -> Array:
             if K is None:
-                return layer.unit_squares(layer.apply(D, a_prev), samples.weights)
-            return row_inner(layer.times_gram(D, K), D)
+                return layer.adjoint_W(layer.apply(D, a_prev), a_prev, samples.weights)
+            return layer.times_gram(D, K)
 
-        D, record = _step_W(regularizer, rule, W, G, c, squares)
-        return W + D, add_product(layer, p, D, a_prev, samples), record
+        D, _, record = _step_W(regularizer, rule, W, G, c, times_K)
+        return W + D, add_product(layer, p, D, a_prev, samples), record, work
     ridge = regularizer.quadratic / c
     direction, scale = _normalised(G + ridge * W, rule)
 
@@ -223,10 +233,12 @@ def update_W(
         image = layer.apply(direction, read)
         return image, Folded(sum=layer.unit_squares(image, weights))
 
-    image, told = samples.walk(body, jnp.zeros_like(p), a_prev)
+    image, told = samples.walk(body, p if work is None else work, a_prev)
     kappa = _quotient(told.sum, direction, rule)
     step, record = _quadratic_step(rule, kappa, ridge, scale, direction, c)
-    return W - step * direction, p - layer.scale_units(image, step), record
+    take = lambda _, p, image: (p - layer.scale_units(image, step), Folded())  # noqa: E731
+    p = samples.walk(take, p, image)[0]
+    return W - step * direction, p, record, None if work is None else image
 
 
 def update_W_twice(
@@ -248,11 +260,10 @@ def update_W_twice(
     Nothing else changes between them and the inputs never do, so with K = x^T x the second
     gradient is G + D K and p needs one product for both steps: two of the largest are saved.
     """
-    squares = lambda D: row_inner(layer.times_gram(D, K), D)  # noqa: E731
+    times_K = partial(layer.times_gram, K=K)
     G = gradient_W(layer, p, b, z, u_over_rho, x, samples)
-    D_backward, backward = _step_W(regularizer, rule, W, G, c, squares)
-    G = G + layer.times_gram(D_backward, K)
-    D_forward, forward = _step_W(regularizer, rule, W + D_backward, G, c, squares)
+    D_backward, DK, backward = _step_W(regularizer, rule, W, G, c, times_K)
+    D_forward, _, forward = _step_W(regularizer, rule, W + D_backward, G + DK, c, times_K)
     D = D_backward + D_forward
     return W + D, add_product(layer, p, D, x, samples), (backward, forward)
 
@@ -293,20 +304,22 @@ def _step_W(
     W: Array,
     G: Array,
     c: Array,
-    squares: Callable[[Array], Array],
-) -> tuple[Array, Step]:
-    """D of one W update, where squares(D) = sum_i omega_i |A(D_j, a_prev,i)|^2 is cheap; G is 1/c
-    of the gradient of phi."""
+    times_K: Callable[[Array], Array],
+) -> tuple[Array, Array, Step]:
+    """D of one W update, D K, and its record; G is 1/c of the gradient of phi, K the Gram matrix of
+    a_prev, so that <D K, D> = sum_i omega_i |A(D, a_prev,i)|^2."""
     ridge = (regularizer.quadratic or 0) / c
     direction, scale = _normalised(G + ridge * W, rule)
     if regularizer.quadratic is None:
         # Where phi is flat the step is Omega's own, along W.
         direction = jnp.where(scale > 0, direction, W)
-    kappa = _quotient(squares(direction), direction, rule)
+    image = times_K(direction)
+    kappa = _quotient(row_inner(image, direction), direction, rule)
     if regularizer.quadratic is not None:
         step, record = _quadratic_step(rule, kappa, ridge, scale, direction, c)
-        return -step * direction, record
-    return _prox_step(regularizer, rule, W, G, c, kappa, squares)
+        return -step * direction, -step * image, record
+    D, record = _prox_step(regularizer, rule, W, G, c, kappa, times_K)
+    return D, times_K(D), record
 
 
 def _normalised(G: Array, rule: StepRule) -> tuple[Array, Array]:
@@ -346,7 +359,7 @@ def _prox_step(
     G: Array,
     c: Array,
     kappa: Array,
-    squares: Callable[[Array], Array],
+    times_K: Callable[[Array], Array],
 ) -> tuple[Array, Step]:
     """Backtracking on theta, because D depends on it: D(theta) = prox(W - G/theta) - W.
 
@@ -359,7 +372,7 @@ def _prox_step(
 
     def trial(theta: Array) -> tuple[Array, Array, Array]:
         D = regularizer.prox(W - G / theta, 1 / (c * theta)) - W
-        bent, size = squares(D), row_squares(D)
+        bent, size = row_inner(times_K(D), D), row_squares(D)
         if rule.scalar:
             bent, size = jnp.sum(bent), jnp.sum(size)
         # Equality is exact where the step stays in the cone of G: allow its rounding.

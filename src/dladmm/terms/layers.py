@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
 
@@ -62,12 +61,13 @@ class Dense:
         """A(step W, a) from p = A(W, a), for a step that broadcasts against the rows of W."""
         return p * step[:, 0]
 
-    def unit_mean(self, r: Array, weights: Array | None) -> Array:
-        """The weighted mean of r over samples, for each unit: shaped like the bias."""
-        if weights is None:
-            return jnp.mean(r, axis=0)
-        total = jnp.maximum(jnp.sum(weights), np.finfo(r.dtype).tiny)
-        return jnp.sum(weighted(r, weights), axis=0) / total
+    def unit_sum(self, r: Array, weights: Array | None) -> Array:
+        """sum_i omega_i r_i for each unit: shaped like the bias, whose adjoint this is."""
+        return jnp.sum(weighted(r, weights), axis=0)
+
+    def unit_count(self, p: Array, weights: Array | None) -> Array:
+        """What turns `unit_sum` into a mean: how often the bias enters p, weighted."""
+        return mass(p.shape[0], weights, p.dtype)
 
 
 def weighted(v: Array, weights: Array | None) -> Array:

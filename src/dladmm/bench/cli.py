@@ -1,0 +1,82 @@
+"""`dladmm bench`: figures measured side by side in one run, with the machine they came from."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(help="Measure speed and memory on this machine.", no_args_is_help=True)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def parse_sizes(option: str, text: str) -> tuple[int, ...]:
+    """'256,128' as (256, 128); ValueError names the option and what was expected."""
+    try:
+        sizes = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        sizes = ()
+    if not sizes or any(size < 1 for size in sizes):
+        raise ValueError(
+            f"{option} {text!r} is not valid; expected positive integers such as 256,128"
+        )
+    return sizes
+
+
+@app.command()
+def iteration(
+    samples: Annotated[int, typer.Option(help="Number of samples.")] = 55_000,
+    hidden: Annotated[str, typer.Option(help="Hidden layers, such as 1000,1000.")] = "1000,1000",
+    repeats: Annotated[int, typer.Option(help="Best of this many.")] = 5,
+    as_json: AsJson = False,
+) -> None:
+    """Seconds per iteration against the time of its matrix products alone; memory; compile time."""
+    from dladmm.bench.iteration import bench_iteration
+
+    sizes = parse_sizes("--hidden", hidden)
+    for option, value in (("--samples", samples), ("--repeats", repeats)):
+        if value < 1:
+            raise ValueError(f"{option} {value} is not valid; expected a positive integer")
+    figures = bench_iteration(samples, sizes, repeats)
+    if as_json:
+        typer.echo(json.dumps(figures, indent=2, allow_nan=False))
+        return
+    _print_iteration(figures)
+
+
+def _print_iteration(figures: dict[str, Any]) -> None:
+    network = "-".join(str(n) for n in figures["sizes"])
+    rows = [
+        ("iteration", f"{figures['seconds_per_iteration']:.3f} s"),
+        ("its products alone", f"{figures['floor_seconds']:.3f} s  ({figures['gflops']:.0f} GFLOP/s)"),
+        ("ratio", f"{figures['ratio']:.2f}"),
+        ("peak memory", f"{figures['peak_bytes'] / 2**20:,.0f} MiB"),
+        ("state", f"{figures['state_bytes'] / 2**20:,.0f} MiB  (x, y, W, b, z, a, p, u)"),
+        ("peak / state", f"{figures['memory_ratio']:.2f}"),
+        ("compilation", f"{figures['compile_seconds']:.1f} s, once per shape"),
+    ]
+    typer.echo(f"{figures['n_samples']:,} samples, {network}, float32")
+    for name, text in rows:
+        typer.echo(f"  {name:<20} {text}")
+    typer.echo(f"  {'product':<24} {'shape':<24} {'times':>5} {'seconds':>8}")
+    for p in figures["products"]:
+        shape = f"{p['m']:,} x {p['k']:,} x {p['n']:,}"
+        typer.echo(f"  {p['why']:<24} {shape:<24} {p['count']:>5} {p['seconds']:>8.3f}")
+
+
+@app.command()
+def growth(
+    repeats: Annotated[int, typer.Option(help="Best of this many.")] = 3,
+    as_json: AsJson = False,
+) -> None:
+    """The time of an iteration over samples (11,000-55,000) and width (200-1,000)."""
+    from dladmm.bench.growth import bench_growth
+
+    figures = bench_growth(repeats=repeats, tell=lambda line: typer.echo(line, err=True))
+    if as_json:
+        typer.echo(json.dumps(figures, indent=2, allow_nan=False))
+        return
+    typer.echo(f"time grows as samples^{figures['samples_exponent']:.3f}")
+    typer.echo(f"time grows as width^{figures['width_exponent']:.3f}")

@@ -1,0 +1,146 @@
+"""How close one iteration comes to the time of its matrix products, and what memory it takes."""
+
+from __future__ import annotations
+
+import platform
+import statistics
+import time
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dladmm._version import __version__
+from dladmm.bench.products import floor_seconds, iteration_products
+from dladmm.core.problem import Problem
+from dladmm.core.samples import blocks_for
+from dladmm.core.solve import iterate
+from dladmm.core.state import Data, State, initial_params, make_data, state_from_params
+from dladmm.core.sweep import SweepOptions
+from dladmm.core.updates import ClosedForm
+
+RHO, NU = 1.5, 1.0
+OPTIONS = SweepOptions(ClosedForm(), "newton")
+
+
+def bench_iteration(
+    n_samples: int, hidden: Sequence[int], repeats: int = 5, n_in: int = 784, n_out: int = 10
+) -> dict[str, Any]:
+    """Seconds per iteration, the floor of its products, their ratio, memory and compile time.
+
+    Iterations and floor are measured in one process, one after the other, best and median of
+    `repeats`; the data are random, since the products do not care.
+    """
+    sizes = (n_in, *hidden, n_out)
+    problem = Problem.dense(sizes)
+    jnp.zeros(()).block_until_ready()  # the backend's own memory is not the iteration's
+    held = _resident_bytes()
+    _reset_peak()
+    data, state = _random_run(problem, n_samples)
+    variables = (data.x, data.y, state.params, state.z, state.a, state.p, state.u)
+    state_bytes = sum(v.nbytes for v in jax.tree.leaves(variables))
+    penalties = (jnp.float32(RHO), jnp.float32(NU), jnp.asarray(False))
+
+    def step(state: State) -> tuple[State, float]:
+        began = time.perf_counter()
+        state, _, records = iterate("dladmm", problem, OPTIONS, data, state, *penalties)
+        records.block_until_ready()
+        return state, time.perf_counter() - began
+
+    began = time.perf_counter()
+    iterate.lower("dladmm", problem, OPTIONS, data, state, *penalties).compile()
+    compile_seconds = time.perf_counter() - began
+    state, _ = step(state)
+    times = []
+    for _ in range(repeats):
+        state, seconds = step(state)
+        times.append(seconds)
+    peak = _peak_bytes() - held
+    del state, data
+    products = iteration_products(n_samples, sizes)
+    floor = floor_seconds(products, repeats)
+    flops = sum(product.flops for product in products)
+    best, floor_total = min(times), sum(floor.values())
+    return {
+        "n_samples": n_samples,
+        "sizes": list(sizes),
+        "seconds_per_iteration": best,
+        "median_seconds_per_iteration": statistics.median(times),
+        "floor_seconds": floor_total,
+        "ratio": best / floor_total,
+        "gflops": flops / floor_total / 1e9,
+        "peak_bytes": peak,
+        "state_bytes": state_bytes,
+        "memory_ratio": peak / state_bytes,
+        "compile_seconds": compile_seconds,
+        "products": [
+            {"why": p.why, "m": p.m, "k": p.k, "n": p.n, "count": p.count, "seconds": floor[p.why]}
+            for p in products
+        ],
+        "machine": describe_machine(),
+    }
+
+
+def _random_run(problem: Problem, n_samples: int) -> tuple[Data, State]:
+    """Data of the right shape and the state of a forward pass, padded as `solve` pads."""
+    blocks, padding = blocks_for(n_samples)
+    rows = n_samples + padding
+    key_x, key_y = jax.random.split(jax.random.key(0))
+    x = jax.random.uniform(key_x, (rows, problem.layers[0].n_in))
+    n_out = problem.layers[-1].n_out
+    y = jax.nn.one_hot(jax.random.randint(key_y, rows, 0, n_out), n_out)
+    weights = jnp.asarray((np.arange(rows) < n_samples).astype(np.float32)) if padding else None
+    data = make_data(problem, x, y, weights, blocks)
+    params = initial_params(problem, "he", 0, jnp.dtype("float32"))
+    return data, state_from_params(problem, params, data, True)
+
+
+def describe_machine() -> dict[str, Any]:
+    """The processor, the cores and the versions a figure was measured with."""
+    names = [
+        line.split(":", 1)[1].strip()
+        for line in _lines("/proc/cpuinfo")
+        if line.startswith("model name")
+    ]
+    return {
+        "processor": names[0] if names else platform.processor(),
+        "cores": len(names) or None,
+        "memory_gib": round(_status("/proc/meminfo", "MemTotal") / 2**30, 1),
+        "python": platform.python_version(),
+        "jax": jax.__version__,
+        "numpy": version("numpy"),
+        "dladmm": __version__,
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def _lines(path: str) -> list[str]:
+    file = Path(path)
+    return file.read_text().splitlines() if file.exists() else []
+
+
+def _status(path: str, name: str) -> int:
+    """A `name: value kB` entry in bytes; 0 where the system does not tell."""
+    for line in _lines(path):
+        if line.startswith(name + ":"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def _resident_bytes() -> int:
+    return _status("/proc/self/status", "VmRSS")
+
+
+def _peak_bytes() -> int:
+    return _status("/proc/self/status", "VmHWM")
+
+
+def _reset_peak() -> None:
+    """Start the process's peak anew (Linux); elsewhere the peak since its start is reported."""
+    clear = Path("/proc/self/clear_refs")
+    if clear.exists():
+        clear.write_text("5")

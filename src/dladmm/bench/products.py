@@ -1,0 +1,81 @@
+"""The matrix products one dlADMM iteration cannot do without, and how long they alone take."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+
+@dataclass(frozen=True)
+class Product:
+    """`count` products of an (m, k) with a (k, n) matrix; `why` names the update."""
+
+    why: str
+    m: int
+    k: int
+    n: int
+    count: int
+
+    @property
+    def flops(self) -> int:
+        return 2 * self.count * self.m * self.k * self.n
+
+
+def iteration_products(n_samples: int, sizes: Sequence[int]) -> list[Product]:
+    """The products of one iteration at its best schedule, without a proximal regulariser.
+
+    Each W_l takes a gradient and an image, backward and forward; each a_l the same two through the
+    layer above. W_1 needs one gradient and one image for both its steps, since x^T x is known.
+    """
+    N = n_samples
+    with_gram = N >= sizes[0]
+    products = []
+    for l, (n_in, n_out) in enumerate(zip(sizes, sizes[1:], strict=False), 1):
+        twice = 1 if l == 1 and with_gram else 2
+        products.append(Product(f"W_{l} gradient  r^T a", n_out, N, n_in, twice))
+        products.append(Product(f"W_{l} image     a G^T", N, n_in, n_out, twice))
+        if l == 1 and with_gram:
+            products.append(Product("W_1 curvature  G K", n_out, n_in, n_in, 2))
+        if l > 1:
+            products.append(Product(f"a_{l - 1} gradient  r W", N, n_out, n_in, 2))
+            products.append(Product(f"a_{l - 1} image     g W^T", N, n_in, n_out, 2))
+    return products
+
+
+def floor_seconds(products: Sequence[Product], repeats: int = 5) -> dict[str, float]:
+    """Seconds of each product, count included: jitted, into reused outputs, best of `repeats`."""
+    rng = np.random.default_rng(0)
+    seconds: dict[str, float] = {}
+    for product in products:
+        # The layouts are those of the iteration: r^T a reads both by rows, a G^T a second factor.
+        tall = product.k > max(product.m, product.n)
+        left = (product.k, product.m) if tall else (product.m, product.k)
+        one, two = (
+            jnp.asarray(rng.random(shape, dtype=np.float32))
+            for shape in (left, (product.k, product.n))
+        )
+        multiply: Callable[[Array, Array, Array], Array] = partial(_into, tall)
+        out = jnp.zeros((product.m, product.n), jnp.float32)
+        out = multiply(out, one, two)
+        out.block_until_ready()
+        times = []
+        for _ in range(repeats):
+            began = time.perf_counter()
+            out = multiply(out, one, two)
+            out.block_until_ready()
+            times.append(time.perf_counter() - began)
+        seconds[product.why] = product.count * min(times)
+    return seconds
+
+
+@partial(jax.jit, static_argnums=0, donate_argnums=1, keep_unused=True)
+def _into(transpose: bool, out: Array, one: Array, two: Array) -> Array:
+    """one (or its transpose) times two, in the memory of `out`, which is not read."""
+    return (one.T if transpose else one) @ two
