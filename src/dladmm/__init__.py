@@ -1,15 +1,34 @@
 """Train neural networks by alternating minimisation: dlADMM (KDD 2019) and what follows it."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from dladmm._version import __version__
 from dladmm.threads import respect_thread_limits
 
+if TYPE_CHECKING:
+    from dladmm.core.certificate import Certificate
+    from dladmm.core.problem import Problem
+    from dladmm.core.solve import Options, Progress, Result, Status, solve
+    from dladmm.core.state import Params, forward
+    from dladmm.estimators import DLADMMClassifier, DLADMMRegressor
+
 respect_thread_limits()
 
-from dladmm.core.certificate import Certificate  # noqa: E402
-from dladmm.core.problem import Problem  # noqa: E402
-from dladmm.core.solve import Options, Progress, Result, Status, solve  # noqa: E402
-from dladmm.core.state import Params, forward  # noqa: E402
-from dladmm.estimators import DLADMMClassifier, DLADMMRegressor  # noqa: E402
+# Loaded when first asked for: JAX takes a second, which `dladmm --help` need not wait for.
+_HOME = {
+    "Certificate": "dladmm.core.certificate",
+    "DLADMMClassifier": "dladmm.estimators",
+    "DLADMMRegressor": "dladmm.estimators",
+    "Options": "dladmm.core.solve",
+    "Params": "dladmm.core.state",
+    "Problem": "dladmm.core.problem",
+    "Progress": "dladmm.core.solve",
+    "Result": "dladmm.core.solve",
+    "Status": "dladmm.core.solve",
+    "forward": "dladmm.core.state",
+    "solve": "dladmm.core.solve",
+}
 
 __all__ = [
     "Certificate",
@@ -25,3 +44,9 @@ __all__ = [
     "forward",
     "solve",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'dladmm' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)

@@ -9,7 +9,9 @@ from typing import Annotated
 
 import typer
 
+from dladmm import commands
 from dladmm._version import __version__
+from dladmm.said import sentence
 
 app = typer.Typer(
     name="dladmm",
@@ -61,10 +63,15 @@ def demo(
     typer.echo(f"\ncurves: {record['figure']}")
 
 
+app.command()(commands.fit)
+app.command()(commands.predict)
+app.command()(commands.inspect)
+
+
 def main() -> None:
     """The entry point: one sentence and a non-zero exit code for whatever a user can cause."""
     try:
         app()
-    except (ValueError, OSError) as error:
-        typer.echo(f"dladmm: {error}", err=True)
+    except (ValueError, OSError, MemoryError) as error:
+        typer.echo(f"dladmm: {sentence(error)}", err=True)
         sys.exit(2)

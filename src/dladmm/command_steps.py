@@ -1,0 +1,172 @@
+"""The steps of the commands: load, train, score, predict, write. Nothing here prints."""
+
+from __future__ import annotations
+
+import csv
+import math
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dladmm.data.columns import Table, named, table_from_arrays
+from dladmm.data.datasets import NAMES, load_dataset
+from dladmm.data.preprocessing import TablePreprocessor
+from dladmm.data.tables import read_table
+from dladmm.estimators import DLADMMClassifier, DLADMMRegressor
+from dladmm.files import write_atomically
+from dladmm.io.model_file import LoadedModel, layer_sizes
+
+
+def training_tables(data: str, data_dir: Path | None) -> tuple[Table, Table | None]:
+    """The rows to train on, and those to test on where a named data set has them."""
+    if data not in NAMES:
+        return read_table(Path(data)), None
+    dataset = load_dataset(data, data_dir)
+    return (
+        table_from_arrays(dataset.x_train, dataset.y_train),
+        table_from_arrays(dataset.x_test, dataset.y_test),
+    )
+
+
+def has_arrays(data: str) -> bool:
+    """Whether DATA is arrays X and y, not columns with names."""
+    return data in NAMES or Path(data).suffix.lower() == ".npz"
+
+
+def target_name(data: str, target: str | None, table: Table) -> str:
+    """The column to predict, which arrays have under the name y."""
+    if target is not None:
+        return target
+    if has_arrays(data):
+        return "y"
+    raise ValueError(f"--target is missing; expected one of the columns {named(table.names)}")
+
+
+def prepared(preprocessing: TablePreprocessor, table: Table) -> tuple[np.ndarray, np.ndarray]:
+    """Network inputs and targets of rows that have both."""
+    y = preprocessing.target.encode(table.column(preprocessing.target.name))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # `fit` has said it all about its own table
+        return preprocessing.transform(table), y
+
+
+def trained(task: str, X: np.ndarray, y: np.ndarray, settings: dict[str, Any]) -> Any:
+    """A fitted estimator; KeyboardInterrupt if it was interrupted before its first iteration."""
+    kind = DLADMMClassifier if task == "classification" else DLADMMRegressor
+    estimator = kind(**settings, verbose=True).fit(X, y)
+    if estimator.n_iter_ == 0:
+        if estimator.status_ == "interrupted":
+            raise KeyboardInterrupt
+        raise ValueError(f"the training failed in its first iteration: {estimator.message_}")
+    return estimator.set_params(verbose=False)  # the bar is the command's, not the model's
+
+
+def ending(estimator: Any) -> list[str]:
+    """What to say about a run that did not end by itself."""
+    if estimator.status_ == "interrupted":
+        return [f"interrupted after {estimator.n_iter_} iterations; the best network is kept"]
+    if estimator.status_ == "diverged":
+        return [estimator.message_]
+    if estimator.status_ == "max_iter":
+        return [
+            f"{estimator.n_iter_} iterations were made and the loss is still falling;"
+            " --max-iter allows more"
+        ]
+    return []
+
+
+def fit_record(estimator: Any, preprocessing: TablePreprocessor) -> dict[str, Any]:
+    """How the training ended, as plain values."""
+    return {
+        "status": estimator.status_,
+        "n_iter": estimator.n_iter_,
+        "seconds": estimator.history_["seconds"][-1],
+        "task": preprocessing.target.task,
+        "target": preprocessing.target.name,
+        "network": layer_sizes(estimator),
+        "train_loss": finite(estimator.loss_),
+        "certificate": estimator.certificate_.to_dict(),
+    }
+
+
+def score(estimator: Any, X: np.ndarray, y: np.ndarray) -> float | None:
+    """Accuracy, or R2 (which standardising the target does not change); None if interrupted.
+
+    R2 compares with the mean, so that a single row has none.
+    """
+    if len(y) < 2 and y.dtype.kind == "f":
+        return None
+    try:
+        return finite(estimator.score(X, y))
+    except KeyboardInterrupt:  # the model is saved by now, and worth more than its score
+        return None
+
+
+def score_if_known(
+    estimator: Any, preprocessing: TablePreprocessor | None, table: Table, inputs: Any
+) -> float | None:
+    """The score where the table to predict has the answers, all of them."""
+    if preprocessing is None or preprocessing.target.name not in table.names or len(inputs) < 2:
+        return None
+    try:
+        y = preprocessing.target.encode(table.column(preprocessing.target.name))
+        return score(estimator, inputs, y)
+    except (ValueError, TypeError):  # answers of another kind, or with gaps, are no answers
+        return None
+
+
+def inputs_to_predict(
+    loaded: LoadedModel, data: str, data_dir: Path | None
+) -> tuple[TablePreprocessor | None, Table, np.ndarray]:
+    """The model's preprocessing, the rows to predict, and what the network takes for them."""
+    plain = loaded.preprocessing
+    preprocessing = None if plain is None else TablePreprocessor.from_dict(plain)
+    if data in NAMES:
+        dataset = load_dataset(data, data_dir)
+        table = table_from_arrays(dataset.x_test, dataset.y_test)
+    else:
+        table = read_table(Path(data), preprocessing.text_columns if preprocessing else ())
+    if preprocessing is not None:
+        return preprocessing, table, preprocessing.transform(table)
+    # A model saved from Python has no preprocessing: the columns are its inputs, in this order.
+    features = table.without("y") if has_arrays(data) else table
+    for column in features.columns:
+        if column.kind not in ("number", "boolean"):
+            raise ValueError(
+                f"column {column.name!r} is {column.kind}; expected numbers only, since the model"
+                " was saved without preprocessing"
+            )
+    return None, table, np.column_stack([column.values for column in features.columns])
+
+
+def predictions(
+    estimator: Any, preprocessing: TablePreprocessor | None, inputs: Any
+) -> tuple[list[str], list[list[Any]]]:
+    """The header and the rows of the file to write: label and probabilities, or prediction."""
+    predicted = estimator.predict(inputs)
+    if not hasattr(estimator, "classes_"):
+        values = preprocessing.target.decode(predicted) if preprocessing else predicted
+        matrix = np.asarray(values).reshape(len(inputs), -1)
+        names = ["prediction", *(f"prediction_{j}" for j in range(2, matrix.shape[1] + 1))]
+        return names, matrix.tolist()
+    if not hasattr(estimator, "predict_proba"):
+        return ["label"], [[label] for label in predicted.tolist()]
+    names = ["label", *(f"p_{name}" for name in estimator.classes_.tolist())]
+    probabilities = estimator.predict_proba(inputs).tolist()
+    return names, [[label, *p] for label, p in zip(predicted.tolist(), probabilities, strict=True)]
+
+
+def write_csv(out: Path, header: list[str], rows: list[list[Any]]) -> None:
+    with (
+        write_atomically(out) as part,
+        part.open("w", encoding="utf-8", newline="") as file,
+    ):
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)
+
+
+def finite(value: Any) -> float | None:
+    return float(value) if math.isfinite(value) else None

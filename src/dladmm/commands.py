@@ -1,0 +1,248 @@
+"""`dladmm fit`, `predict` and `inspect`: tables in, models and predictions out.
+
+Results go to standard output, warnings to standard error, refusals out as ValueError or OSError,
+which the entry point turns into one sentence. JAX, scikit-learn and pandas load slowly, so they
+are imported where they are needed: --help does not wait for them.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dladmm.said import check_writable, saving, saying_warnings
+
+if TYPE_CHECKING:
+    from dladmm.data.preprocessing import TablePreprocessor
+
+_Data = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="A .csv, .tsv, .parquet or .npz file (arrays X and y), or one of the data sets"
+        " digits, mnist, fashion-mnist.",
+        show_default=False,
+    ),
+]
+_Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by `dladmm fit`.")]
+_DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder with mnist/ and fashion-mnist/; else DLADMM_DATA, else they are downloaded.",
+        show_default=False,
+    ),
+]
+_Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def fit(
+    data: _Data,
+    out: Annotated[Path, typer.Option(help="Where to write the model.", show_default=False)],
+    target: Annotated[
+        str | None,
+        typer.Option(help="The column to predict (not for data sets and .npz)."),
+    ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(help="classification or regression; inferred from the target by default."),
+    ] = None,
+    hidden: Annotated[str, typer.Option(help="Units of the hidden layers, such as 256,128.")] = (
+        "100"
+    ),
+    activation: Annotated[str, typer.Option(help="Of the hidden layers.")] = "relu",
+    method: Annotated[str, typer.Option(help="The algorithm: dladmm or admm.")] = "dladmm",
+    loss: Annotated[
+        str | None,
+        typer.Option(help="log_loss for classes and squared_error for numbers by default."),
+    ] = None,
+    alpha: Annotated[float, typer.Option(help="Strength of the l2 regularisation.")] = 1e-4,
+    seed: Annotated[int, typer.Option(help="For the weights to start from.")] = 0,
+    max_iter: Annotated[int, typer.Option(help="The most iterations to make.")] = 300,
+    dtype: Annotated[str, typer.Option(help="auto, float32 or float64.")] = "auto",
+    data_dir: _DataDir = None,
+    as_json: _Json = False,
+) -> None:
+    """Train a network on a table and write it to one file, preprocessing included.
+
+    Numbers are standardised, categories one-hot encoded, dates turned into numbers, missing cells
+    filled in. Ctrl-C ends the training early and keeps the best network so far.
+
+    Example: dladmm fit houses.csv --target price --out houses.model
+    """
+    settings = {
+        "hidden_layer_sizes": _sizes(hidden),
+        "activation": activation,
+        "method": method,
+        "alpha": alpha,
+        "random_state": seed,
+        "max_iter": max_iter,
+        "dtype": dtype,
+        **({} if loss is None else {"loss": loss}),
+    }
+    check_writable(out, "--out", keep=[data])
+    try:
+        from dladmm import command_steps as steps
+        from dladmm.data.preprocessing import TablePreprocessor
+        from dladmm.io.model_file import save_model
+
+        with saying_warnings() as said:
+            table, test = steps.training_tables(data, data_dir)
+            preprocessing = TablePreprocessor.fit(
+                table,
+                steps.target_name(data, target, table),
+                task=task,
+                standardise=test is None,  # the named data sets are scaled to 0..1 already
+                standardise_target=loss != "poisson",  # counts must stay counts
+                source="table" if test is None else data,
+            )
+            X, y = steps.prepared(preprocessing, table)
+        if not as_json:
+            typer.echo(_task_sentence(preprocessing, table.n_rows, inferred=task is None))
+        with saying_warnings(ignore_convergence=True) as said_later:
+            estimator = steps.trained(preprocessing.target.task, X, y, settings)
+            with saving(out, "the model"):
+                save_model(out, estimator, preprocessing.to_dict())
+            said_later.extend(steps.ending(estimator))
+    except KeyboardInterrupt:
+        typer.echo("dladmm: interrupted before there was a network to keep", err=True)
+        raise typer.Exit(130) from None
+    record = {
+        **steps.fit_record(estimator, preprocessing),
+        "train_score": steps.score(estimator, X, y),
+        "model": str(out),
+        "warnings": [*said, *said_later],
+    }
+    if test is not None:
+        record["test_score"] = steps.score(estimator, *steps.prepared(preprocessing, test))
+    if as_json:
+        _print_json(record)
+        return
+    typer.echo(f"{record['n_iter']} iterations in {record['seconds']:.1f} s: {record['status']}")
+    for part in ("train", "test"):
+        if f"{part}_score" in record:
+            typer.echo(f"{part} {_score_text(preprocessing.target.task, record[f'{part}_score'])}")
+    typer.echo(f"\n{estimator.certificate_.summary()}\n\nmodel: {out}")
+
+
+def predict(
+    model: _Model,
+    data: _Data,
+    out: Annotated[Path, typer.Option(help="Where to write the .csv file.", show_default=False)],
+    data_dir: _DataDir = None,
+    as_json: _Json = False,
+) -> None:
+    """Predict each row of a table with a model, into a CSV file in the same order.
+
+    For classes: the label, and one column p_<class> for the probability of each. For numbers: the
+    prediction. Of a named data set, the test part is predicted.
+
+    Example: dladmm predict houses.model new.csv --out predicted.csv
+    """
+    if out.suffix.lower() != ".csv":
+        raise ValueError(f"--out {out} is not a .csv file; expected one")
+    check_writable(out, "--out", keep=[data, str(model)])
+    from dladmm import command_steps as steps
+    from dladmm.io.model_file import load_model
+
+    loaded = load_model(model)
+    with saying_warnings() as said:
+        preprocessing, table, inputs = steps.inputs_to_predict(loaded, data, data_dir)
+        header, rows = steps.predictions(loaded.estimator, preprocessing, inputs)
+        with saving(out, "the predictions"):
+            steps.write_csv(out, header, rows)
+        score = steps.score_if_known(loaded.estimator, preprocessing, table, inputs)
+    count = len(inputs)
+    if as_json:
+        _print_json(
+            {"rows": count, "out": str(out), "columns": header, "score": score, "warnings": said}
+        )
+        return
+    typer.echo(f"{count} {'row' if count == 1 else 'rows'} predicted: {out}")
+    if score is not None:
+        task = "classification" if hasattr(loaded.estimator, "classes_") else "regression"
+        typer.echo(_score_text(task, score))
+
+
+def inspect(model: _Model, as_json: _Json = False) -> None:
+    """Say what a model file holds: network, target, columns, how its training ended."""
+    from dladmm.command_steps import finite
+    from dladmm.io.model_file import layer_sizes, load_model
+
+    loaded = load_model(model)
+    estimator = loaded.estimator
+    record = {
+        "model": str(model),
+        "estimator": type(estimator).__name__,
+        "library_version": loaded.metadata.get("library_version"),
+        "network": layer_sizes(estimator),
+        "activation": estimator.activation,
+        "loss": estimator.loss,
+        "method": estimator.method,
+        "status": estimator.status_,
+        "n_iter": estimator.n_iter_,
+        "train_loss": finite(estimator.loss_),
+        "certificate": estimator.certificate_.to_dict(),
+        "preprocessing": loaded.preprocessing,
+    }
+    if as_json:
+        _print_json(record)
+        return
+    for label in ("model", "estimator", "library_version", "activation", "loss", "method"):
+        typer.echo(f"{label.replace('_', ' '):<16} {record[label]}")
+    typer.echo(f"{'network':<16} {'-'.join(map(str, record['network']))}")
+    if loaded.preprocessing is not None:
+        _print_columns(loaded.preprocessing)
+    typer.echo(f"\n{estimator.certificate_.summary()}")
+
+
+def _print_columns(plain: dict[str, Any]) -> None:
+    from dladmm.data.columns import named
+    from dladmm.data.preprocessing import TablePreprocessor
+
+    preprocessing = TablePreprocessor.from_dict(plain)
+    target = preprocessing.target
+    classes = f" of {named(target.classes, 10)}" if target.classes else ""
+    typer.echo(f"{'target':<16} {target.name}: {target.task}{classes}")
+    columns = preprocessing.columns
+    typer.echo(f"{'columns':<16} {len(columns)}, {len(preprocessing.input_names)} network inputs")
+    for spec in columns[:20]:
+        detail = f" {named(spec.categories)}" if spec.kind == "category" else ""
+        typer.echo(f"  {spec.name}: {spec.kind}{detail}")
+    if len(columns) > 20:
+        typer.echo(f"  and {len(columns) - 20} more")
+
+
+def _sizes(hidden: str) -> tuple[int, ...]:
+    try:
+        sizes = tuple(int(part) for part in hidden.split(","))
+    except ValueError:
+        sizes = ()
+    if not sizes or min(sizes) < 1:
+        raise ValueError(
+            f"--hidden {hidden!r} is not valid; expected positive numbers such as 256,128"
+        )
+    return sizes
+
+
+def _task_sentence(preprocessing: TablePreprocessor, n_rows: int, inferred: bool) -> str:
+    from dladmm.data.columns import named
+
+    target = preprocessing.target
+    what = f"{target.task} of {target.name!r}"
+    if target.classes:
+        what += f" into {len(target.classes)} classes ({named(target.classes)})"
+    how = ", inferred from the target (--task overrules it)" if inferred else ""
+    n_columns, n_inputs = len(preprocessing.columns), len(preprocessing.input_names)
+    return f"{what}{how}; {n_rows} rows, {n_columns} columns, {n_inputs} network inputs"
+
+
+def _score_text(task: str, score: float | None) -> str:
+    name = "accuracy" if task == "classification" else "R2"
+    return f"{name} {'unknown' if score is None else f'{score:.4f}'}"
+
+
+def _print_json(record: dict[str, Any]) -> None:
+    typer.echo(json.dumps(record, indent=2, allow_nan=False, default=str))

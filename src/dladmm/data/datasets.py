@@ -1,0 +1,198 @@
+"""Named data sets: digits comes with scikit-learn, MNIST and Fashion-MNIST as checked files.
+
+What is checked is the SHA-256 of the decompressed bytes: mirrors compress differently.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import logging
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dladmm.data.idx import parse_idx
+
+NAMES = ("digits", "mnist", "fashion-mnist")
+DATA_DIR_VARIABLE = "DLADMM_DATA"
+
+FILES = {
+    "x_train": "train-images-idx3-ubyte",
+    "y_train": "train-labels-idx1-ubyte",
+    "x_test": "t10k-images-idx3-ubyte",
+    "y_test": "t10k-labels-idx1-ubyte",
+}
+SHA256 = {
+    "mnist": {
+        "x_train": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+        "y_train": "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+        "x_test": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+        "y_test": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+    },
+    "fashion-mnist": {
+        "x_train": "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+        "y_train": "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+        "x_test": "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+        "y_test": "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+    },
+}
+# Tried in order; each holds the four files of FILES, gzipped, under their names plus ".gz".
+MIRRORS = {
+    "mnist": (
+        "https://ossci-datasets.s3.amazonaws.com/mnist/",
+        "https://storage.googleapis.com/cvdf-datasets/mnist/",
+    ),
+    "fashion-mnist": (
+        "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/",
+        "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+    ),
+}
+TIMEOUT_SECONDS = 60
+# No file is larger; a foreign archive that unpacks without end is cut here and fails the check.
+LARGEST_FILE = 2**26
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Samples as rows, float32 between 0 and 1; labels as integers."""
+
+    x_train: np.ndarray
+    y_train: np.ndarray
+    x_test: np.ndarray
+    y_test: np.ndarray
+    name: str
+
+
+def load_dataset(name: str, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
+    """The data set of this name, whole and checked.
+
+    MNIST and Fashion-MNIST are read from `<data_dir>/<name>/`, or the folder that the environment
+    variable DLADMM_DATA names; without either they are downloaded once, into pooch's cache.
+    """
+    if name not in NAMES:
+        raise ValueError(f"data set {name!r} is unknown; expected one of {', '.join(NAMES)}")
+    if name == "digits":
+        return _digits()
+    folder = data_dir or os.environ.get(DATA_DIR_VARIABLE)
+    arrays = {}
+    for part, file in FILES.items():
+        wanted = SHA256[name][part]
+        if folder:
+            content = _from_folder(Path(folder), name, file, wanted)
+        else:
+            content = _from_mirrors(name, file, wanted)
+        arrays[part] = parse_idx(content, f"{name}/{file}")
+    return Dataset(
+        x_train=_flat(arrays["x_train"]),
+        y_train=arrays["y_train"].astype(np.int64),
+        x_test=_flat(arrays["x_test"]),
+        y_test=arrays["y_test"].astype(np.int64),
+        name=name,
+    )
+
+
+def _flat(images: np.ndarray) -> np.ndarray:
+    return images.reshape(len(images), -1).astype(np.float32) / np.float32(255)
+
+
+def _digits() -> Dataset:
+    """scikit-learn's 1,797 digits of 8 by 8 pixels, a quarter of each class kept for the test."""
+    from sklearn.datasets import load_digits
+    from sklearn.model_selection import train_test_split
+
+    images, labels = load_digits(return_X_y=True)
+    x_train, x_test, y_train, y_test = train_test_split(
+        images.astype(np.float32) / np.float32(16),
+        labels.astype(np.int64),
+        test_size=0.25,
+        stratify=labels,
+        random_state=0,
+    )
+    return Dataset(x_train, y_train, x_test, y_test, "digits")
+
+
+def _decompressed(path: Path) -> bytes | None:
+    """What the file holds, gzipped or not; None where it is gzip that breaks off."""
+    with path.open("rb") as file:
+        if file.read(2) != b"\x1f\x8b":
+            file.seek(0)
+            return file.read(LARGEST_FILE)
+    try:
+        with gzip.open(path) as packed:
+            return packed.read(LARGEST_FILE)
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        return None
+
+
+def _checked(path: Path, wanted: str) -> bytes | None:
+    """The decompressed file if its hash is the wanted one, else None."""
+    content = _decompressed(path)
+    if content is None or hashlib.sha256(content).hexdigest() != wanted:
+        return None
+    return content
+
+
+def _from_folder(folder: Path, name: str, file: str, wanted: str) -> bytes:
+    """A user's own file: refused if it is not the original, and left where it is."""
+    candidates = [folder / name / f"{file}.gz", folder / name / file]
+    found = next((path for path in candidates if path.is_file()), None)
+    if found is None:
+        raise ValueError(
+            f"there is no {candidates[0]}; expected the files of {name} in {folder / name},"
+            " gzipped or not, or no data directory, to download them"
+        )
+    content = _checked(found, wanted)
+    if content is None:
+        raise ValueError(
+            f"{found} is not the original {file} of {name}: the SHA-256 of its decompressed bytes"
+            f" differs from {wanted}"
+        )
+    return content
+
+
+def _from_mirrors(name: str, file: str, wanted: str) -> bytes:
+    """The file from pooch's cache or the first mirror that has it; what fails is not kept."""
+    import pooch
+    import requests
+
+    failures = []
+    for mirror in MIRRORS[name]:
+        url = f"{mirror}{file}.gz"
+        try:
+            with _quiet(pooch.get_logger()):
+                path = pooch.retrieve(
+                    url,
+                    known_hash=None,  # mirrors compress differently: what is inside is checked
+                    fname=f"{file}.gz",
+                    path=pooch.os_cache("dladmm") / name,
+                    downloader=pooch.HTTPDownloader(timeout=TIMEOUT_SECONDS),
+                )
+        except requests.RequestException as error:
+            failures.append(f"{url} could not be downloaded ({type(error).__name__})")
+            continue
+        content = _checked(Path(path), wanted)
+        if content is not None:
+            return content
+        Path(path).unlink(missing_ok=True)
+        failures.append(f"{url} gave a file with the wrong SHA-256, which was removed")
+    raise ValueError(
+        f"{name} is not available: {'; '.join(failures)}; with the files at hand, name their"
+        f" folder by --data-dir or {DATA_DIR_VARIABLE}"
+    )
+
+
+@contextmanager
+def _quiet(logger: logging.Logger) -> Iterator[None]:
+    """Without pooch's advice to pin a hash, which is checked here in another way."""
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

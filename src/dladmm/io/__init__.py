@@ -1,0 +1,1 @@
+"""Model files and exports to other runtimes."""

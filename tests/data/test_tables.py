@@ -1,0 +1,165 @@
+"""Tables: three formats give the same columns; what cannot be read is refused in one sentence."""
+
+import builtins
+import datetime
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dladmm.data.columns import column_from_series, table_from_arrays
+from dladmm.data.tables import read_table
+
+HEADER = 'größe,"say ""hi"", ok",città,sì\n'
+
+
+def written(folder, text, name="t.csv", encoding="utf-8"):
+    path = folder / name
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+def test_csv_with_quotes_non_ascii_headers_and_missing_cells(tmp_path):
+    rows = '1,"a, ""b""",Zürich,True\n,x,,False\n3,"two\nlines",東京,\n'
+    table = read_table(written(tmp_path, HEADER + rows))
+    assert table.names == ["größe", 'say "hi", ok', "città", "sì"]
+    assert [c.kind for c in table.columns] == ["number", "text", "text", "boolean"]
+    np.testing.assert_array_equal(table.columns[0].values, [1, np.nan, 3])
+    assert table.columns[1].values.tolist() == ['a, "b"', "x", "two\nlines"]
+    assert table.columns[2].values.tolist() == ["Zürich", None, "東京"]
+    np.testing.assert_array_equal(table.columns[3].values, [1, 0, np.nan])
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path):
+    assert read_table(written(tmp_path, "a,b\n1,2\n", encoding="utf-8-sig")).names == ["a", "b"]
+
+
+def test_text_columns_keep_what_is_written(tmp_path):
+    path = written(tmp_path, "code,n\n007,1\n,2\n")
+    assert read_table(path, text_columns=["code"]).columns[0].values.tolist() == ["007", None]
+    assert read_table(path).columns[0].kind == "number"
+
+
+def test_parquet_and_csv_give_the_same_columns(tmp_path):
+    frame = pd.DataFrame(
+        {
+            "n": [1.5, None, 3.0],
+            "i": [1, 2, 3],
+            "t": ["a", None, "ç"],
+            "b": [True, False, True],
+        }
+    )
+    frame.to_parquet(tmp_path / "t.parquet")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    one, two = read_table(tmp_path / "t.parquet"), read_table(tmp_path / "t.csv")
+    for left, right in zip(one.columns, two.columns, strict=True):
+        assert (left.name, left.kind) == (right.name, right.kind)
+        np.testing.assert_array_equal(left.values, right.values)
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind", "values"),
+    [
+        (pd.Series([1, None], dtype="Int64"), "number", [1, np.nan]),
+        (pd.Series([True, None], dtype="boolean"), "boolean", [1, np.nan]),
+        (pd.Series([Decimal("1.5"), None]), "number", [1.5, np.nan]),
+        (pd.Series([3, 4], dtype="category"), "text", ["3", "4"]),
+        (pd.Series(pd.to_datetime(["1970-01-03T12:00", None])), "date", [2.5, np.nan]),
+        (pd.Series(pd.to_datetime(["1970-01-02T01:00+01:00"], utc=True)), "date", [1.0]),
+        (pd.Series([datetime.date(1970, 1, 11), None]), "date", [10, np.nan]),
+        (pd.Series(pd.to_timedelta(["36h"])), "number", [1.5]),
+        (pd.Series([1, "a", None], dtype=object), "text", ["1", "a", None]),
+        (pd.Series([10**400], dtype=object), "number", [np.inf]),
+    ],
+)
+def test_each_type_of_pandas_becomes_its_kind(cells, kind, values):
+    column = column_from_series("c", cells)
+    assert column.kind == kind
+    np.testing.assert_array_equal(column.values, np.array(values, dtype=column.values.dtype))
+
+
+def test_npz_has_numbered_columns_and_y(tmp_path):
+    np.savez(tmp_path / "t.npz", X=np.zeros((4, 2, 3), np.float32), y=np.array(list("abab")))
+    table = read_table(tmp_path / "t.npz")
+    assert table.names == ["x0", "x1", "x2", "x3", "x4", "x5", "y"]
+    assert table.column("y").values.tolist() == ["a", "b", "a", "b"]
+    np.savez(tmp_path / "u.npz", X=np.zeros((4, 2)))
+    assert read_table(tmp_path / "u.npz").names == ["x0", "x1"]
+
+
+def test_an_npz_with_pickled_objects_is_refused_unread(tmp_path):
+    np.savez(tmp_path / "t.npz", X=np.array([[object()]], dtype=object), y=np.zeros(1))
+    with pytest.raises(ValueError, match="cannot be read as NPZ: Object arrays"):
+        read_table(tmp_path / "t.npz")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("t.csv", "", "is empty"),
+        ("t.csv", "a,b\n", "has no rows"),
+        ("t.csv", "a,a\n1,2\n", "more than one column named 'a'"),
+        ("t.csv", "a,b\n1,2,3\n", "cannot be read"),
+        ("t.csv", "a,b\n1,2\n1,2,3\n", "cannot be read"),
+        ("t.csv", "a;b\n1;2\n", "separated by ';'"),
+        ("t.parquet", "a,b\n1,2\n", "cannot be read as Parquet"),
+        ("t.npz", "a,b\n1,2\n", "cannot be read as NPZ"),
+        ("t.xlsx", "a,b\n1,2\n", "is not a table; expected a file ending in .csv"),
+    ],
+)
+def test_what_is_no_table_is_refused_by_name(tmp_path, name, text, words):
+    with pytest.raises(ValueError, match=words) as refused:
+        read_table(written(tmp_path, text, name))
+    assert name in str(refused.value)
+
+
+def test_other_encodings_missing_files_and_folders_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="is not UTF-8 text"):
+        read_table(written(tmp_path, "größe,b\n1,2\n", encoding="latin-1"))
+    with pytest.raises(ValueError, match="is not UTF-8 text"):
+        read_table(written(tmp_path, "a,b\n1,é\n", encoding="latin-1"))
+    with pytest.raises(ValueError, match="does not exist"):
+        read_table(tmp_path / "none.csv")
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(ValueError, match="is a folder"):
+        read_table(tmp_path / "folder.csv")
+
+
+def test_duplicate_names_in_parquet_are_refused(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table([pa.array([1]), pa.array([2])], names=["a", "a"]), tmp_path / "t.pq")
+    with pytest.raises(ValueError, match="more than one column named 'a'"):
+        read_table(tmp_path / "t.pq")
+
+
+def test_a_missing_extra_says_how_to_install_it(tmp_path, monkeypatch):
+    path, real = written(tmp_path, "a,b\n1,2\n"), builtins.__import__
+
+    def without_pandas(name, *rest, **options):
+        if name == "pandas":
+            raise ImportError("No module named 'pandas'", name="pandas")
+        return real(name, *rest, **options)
+
+    monkeypatch.setattr(builtins, "__import__", without_pandas)
+    with pytest.raises(ValueError, match=r"pip install 'dladmm\[table\]'"):
+        read_table(path)
+
+
+def test_wrong_arrays_are_refused():
+    with pytest.raises(ValueError, match=r"X has shape \(3,\); expected a matrix"):
+        table_from_arrays(np.zeros(3))
+    with pytest.raises(ValueError, match=r"y has shape \(2,\); expected \(3,\)"):
+        table_from_arrays(np.zeros((3, 1)), np.zeros(2))
+    with pytest.raises(ValueError, match="is of type complex128"):
+        table_from_arrays(np.zeros((3, 1), complex))
+
+
+def test_a_missing_column_names_close_matches():
+    table = table_from_arrays(np.zeros((1, 3)))
+    with pytest.raises(ValueError, match="there is no column 'X1'; expected perhaps 'x1'"):
+        table.column("X1")
+    with pytest.raises(ValueError, match="expected one of 'x0', 'x1', 'x2'"):
+        table.column("species")

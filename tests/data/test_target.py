@@ -1,0 +1,85 @@
+"""The target: task inference, classes in their own type, standardised numbers."""
+
+import json
+
+import numpy as np
+import pytest
+
+from dladmm.data.columns import column_from_array
+from dladmm.data.target import Target, fit_target, inferred_task
+
+
+def column(values):
+    return column_from_array("y", np.asarray(values))
+
+
+@pytest.mark.parametrize(
+    ("values", "task"),
+    [
+        (["a", "b", "a"], "classification"),
+        ([True, False, True], "classification"),
+        ([0, 1, 1], "classification"),
+        ([0.0, 1.0, 0.0], "classification"),
+        (list(range(20)) * 5, "classification"),
+        (list(range(21)) * 9, "regression"),
+        ([1, 2, 3, 4, 5], "regression"),
+        ([0.5, 1.5, 0.5], "regression"),
+    ],
+)
+def test_the_task_is_inferred(values, task):
+    assert inferred_task(column(values)) == task
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "classes"),
+    [
+        (["b", "a", "b", "a"], "str", ("a", "b")),
+        ([True, False, True, False], "bool", (False, True)),
+        ([7, -1, 7, -1], "int", (-1, 7)),
+        ([1.0, 2.0, 1.0, 2.0], "float", (1.0, 2.0)),
+    ],
+)
+def test_classes_keep_their_type(values, kind, classes):
+    target = fit_target(column(values))
+    again = Target.from_dict(json.loads(json.dumps(target.to_dict())))
+    assert again == target
+    assert (target.class_type, target.classes) == (kind, classes)
+    assert [type(c) for c in again.classes] == [type(c) for c in classes]
+    assert target.encode(column(values)).tolist() == values
+
+
+def test_numbers_are_standardised_and_come_back():
+    y = np.array([10.0, 30.5, 20.0, -4.0])
+    target = fit_target(column(y))
+    z = target.encode(column(y))
+    np.testing.assert_allclose([z.mean(), z.std()], [0, 1], atol=1e-12)
+    np.testing.assert_allclose(target.decode(z), y)
+    plain = fit_target(column(y), standardise=False)
+    np.testing.assert_array_equal(plain.encode(column(y)), y)
+
+
+@pytest.mark.parametrize(
+    ("values", "task", "words"),
+    [
+        (["a", "a"], None, "one class only, 'a'"),
+        ([3, 3], None, "one class only, 3"),
+        (np.array(["a", None], object), None, "missing in 1 of 2 rows"),
+        ([1.5, np.nan], None, "missing in 1 of 2 rows"),
+        ([1.5, np.inf], None, "infinite in 1 rows"),
+        ([0.5, 1.5], "classification", "has the value 0.5; expected whole numbers"),
+        (["a", "b"], "regression", "is text; expected numbers for a regression"),
+        (["a", "b"], "ranking", "task='ranking' is unknown"),
+        (np.array(["2020-01-01", "2020-01-02"], "datetime64[D]"), None, "is a date"),
+        ([1e308, -1e308], "regression", "squares can be added"),
+    ],
+)
+def test_targets_that_cannot_be_learned_are_refused(values, task, words):
+    with pytest.raises(ValueError, match=words):
+        fit_target(column(values), task)
+
+
+def test_rare_classes_and_constant_numbers_are_said():
+    with pytest.warns(UserWarning, match="one row only of the class 'c'"):
+        fit_target(column(["a", "a", "b", "b", "c"]))
+    with pytest.warns(UserWarning, match="is always 0.5"):
+        assert fit_target(column([0.5, 0.5])).scale == 1
