@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +10,8 @@ import typer
 
 from dladmm import commands
 from dladmm._version import __version__
+from dladmm.bench.cli import app as bench_app
+from dladmm.cli_options import AsJson, print_json
 from dladmm.said import sentence
 
 app = typer.Typer(
@@ -39,7 +40,7 @@ def root(
 
 @app.command()
 def demo(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
     figure: Annotated[Path, typer.Option(help="Where to write the curves (PNG).")] = Path(
         "dladmm-demo.png"
     ),
@@ -51,7 +52,7 @@ def demo(
         raise ValueError(f"--figure {figure}: there is no folder {figure.resolve().parent}")
     result, record = run_demo(figure, quiet=as_json)
     if as_json:
-        typer.echo(json.dumps(record, indent=2, allow_nan=False))
+        print_json(record)
         return
     network = "-".join(str(n) for n in record["network"])
     typer.echo(
@@ -63,6 +64,7 @@ def demo(
     typer.echo(f"\ncurves: {record['figure']}")
 
 
+app.add_typer(bench_app, name="bench")
 app.command()(commands.fit)
 app.command()(commands.predict)
 app.command()(commands.inspect)

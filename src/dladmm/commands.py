@@ -7,12 +7,12 @@ are imported where they are needed: --help does not wait for them.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dladmm.cli_options import AsJson, parse_sizes, print_json
 from dladmm.said import check_writable, saving, saying_warnings
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ _DataDir = Annotated[
         show_default=False,
     ),
 ]
-_Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def fit(
@@ -63,7 +62,7 @@ def fit(
     max_iter: Annotated[int, typer.Option(help="The most iterations to make.")] = 300,
     dtype: Annotated[str, typer.Option(help="auto, float32 or float64.")] = "auto",
     data_dir: _DataDir = None,
-    as_json: _Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train a network on a table and write it to one file, preprocessing included.
 
@@ -73,7 +72,7 @@ def fit(
     Example: dladmm fit houses.csv --target price --out houses.model
     """
     settings = {
-        "hidden_layer_sizes": _sizes(hidden),
+        "hidden_layer_sizes": parse_sizes("--hidden", hidden),
         "activation": activation,
         "method": method,
         "alpha": alpha,
@@ -118,7 +117,7 @@ def fit(
     if test is not None:
         record["test_score"] = steps.score(estimator, *steps.prepared(preprocessing, test))
     if as_json:
-        _print_json(record)
+        print_json(record)
         return
     typer.echo(f"{record['n_iter']} iterations in {record['seconds']:.1f} s: {record['status']}")
     for part in ("train", "test"):
@@ -132,7 +131,7 @@ def predict(
     data: _Data,
     out: Annotated[Path, typer.Option(help="Where to write the .csv file.", show_default=False)],
     data_dir: _DataDir = None,
-    as_json: _Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Predict each row of a table with a model, into a CSV file in the same order.
 
@@ -156,7 +155,7 @@ def predict(
         score = steps.score_if_known(loaded.estimator, preprocessing, table, inputs)
     count = len(inputs)
     if as_json:
-        _print_json(
+        print_json(
             {"rows": count, "out": str(out), "columns": header, "score": score, "warnings": said}
         )
         return
@@ -166,7 +165,7 @@ def predict(
         typer.echo(_score_text(task, score))
 
 
-def inspect(model: _Model, as_json: _Json = False) -> None:
+def inspect(model: _Model, as_json: AsJson = False) -> None:
     """Say what a model file holds: network, target, columns, how its training ended."""
     from dladmm.command_steps import finite
     from dladmm.io.model_file import layer_sizes, load_model
@@ -188,7 +187,7 @@ def inspect(model: _Model, as_json: _Json = False) -> None:
         "preprocessing": loaded.preprocessing,
     }
     if as_json:
-        _print_json(record)
+        print_json(record)
         return
     for label in ("model", "estimator", "library_version", "activation", "loss", "method"):
         typer.echo(f"{label.replace('_', ' '):<16} {record[label]}")
@@ -215,18 +214,6 @@ def _print_columns(plain: dict[str, Any]) -> None:
         typer.echo(f"  and {len(columns) - 20} more")
 
 
-def _sizes(hidden: str) -> tuple[int, ...]:
-    try:
-        sizes = tuple(int(part) for part in hidden.split(","))
-    except ValueError:
-        sizes = ()
-    if not sizes or min(sizes) < 1:
-        raise ValueError(
-            f"--hidden {hidden!r} is not valid; expected positive numbers such as 256,128"
-        )
-    return sizes
-
-
 def _task_sentence(preprocessing: TablePreprocessor, n_rows: int, inferred: bool) -> str:
     from dladmm.data.columns import named
 
@@ -242,7 +229,3 @@ def _task_sentence(preprocessing: TablePreprocessor, n_rows: int, inferred: bool
 def _score_text(task: str, score: float | None) -> str:
     name = "accuracy" if task == "classification" else "R2"
     return f"{name} {'unknown' if score is None else f'{score:.4f}'}"
-
-
-def _print_json(record: dict[str, Any]) -> None:
-    typer.echo(json.dumps(record, indent=2, allow_nan=False, default=str))

@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import typer
 
+from dladmm.cli_options import AsJson, parse_sizes, print_json
+
 app = typer.Typer(help="Measure speed and memory on this machine.", no_args_is_help=True)
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-
-
-def parse_sizes(option: str, text: str) -> tuple[int, ...]:
-    """'256,128' as (256, 128); ValueError names the option and what was expected."""
-    try:
-        sizes = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        sizes = ()
-    if not sizes or any(size < 1 for size in sizes):
-        raise ValueError(
-            f"{option} {text!r} is not valid; expected positive integers such as 256,128"
-        )
-    return sizes
 
 
 @app.command()
@@ -41,7 +27,7 @@ def iteration(
             raise ValueError(f"{option} {value} is not valid; expected a positive integer")
     figures = bench_iteration(samples, sizes, repeats)
     if as_json:
-        typer.echo(json.dumps(figures, indent=2, allow_nan=False))
+        print_json(figures)
         return
     _print_iteration(figures)
 
@@ -50,7 +36,8 @@ def _print_iteration(figures: dict[str, Any]) -> None:
     network = "-".join(str(n) for n in figures["sizes"])
     rows = [
         ("iteration", f"{figures['seconds_per_iteration']:.3f} s"),
-        ("its products alone", f"{figures['floor_seconds']:.3f} s  ({figures['gflops']:.0f} GFLOP/s)"),
+        ("its products alone", f"{figures['floor_seconds']:.3f} s"),
+        ("speed of products", f"{figures['gflops']:.0f} GFLOP/s"),
         ("ratio", f"{figures['ratio']:.2f}"),
         ("peak memory", f"{figures['peak_bytes'] / 2**20:,.0f} MiB"),
         ("state", f"{figures['state_bytes'] / 2**20:,.0f} MiB  (x, y, W, b, z, a, p, u)"),
@@ -76,7 +63,7 @@ def growth(
 
     figures = bench_growth(repeats=repeats, tell=lambda line: typer.echo(line, err=True))
     if as_json:
-        typer.echo(json.dumps(figures, indent=2, allow_nan=False))
+        print_json(figures)
         return
     typer.echo(f"time grows as samples^{figures['samples_exponent']:.3f}")
     typer.echo(f"time grows as width^{figures['width_exponent']:.3f}")

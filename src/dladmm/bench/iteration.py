@@ -54,13 +54,13 @@ def bench_iteration(
     began = time.perf_counter()
     iterate.lower("dladmm", problem, OPTIONS, data, state, *penalties).compile()
     compile_seconds = time.perf_counter() - began
-    state, _ = step(state)
+    state, _ = step(state)  # the first run maps the memory
     times = []
     for _ in range(repeats):
         state, seconds = step(state)
         times.append(seconds)
     peak = _peak_bytes() - held
-    del state, data
+    del state  # the floor's arrays are as large
     products = iteration_products(n_samples, sizes)
     floor = floor_seconds(products, repeats)
     flops = sum(product.flops for product in products)
@@ -92,7 +92,7 @@ def _random_run(problem: Problem, n_samples: int) -> tuple[Data, State]:
     key_x, key_y = jax.random.split(jax.random.key(0))
     x = jax.random.uniform(key_x, (rows, problem.layers[0].n_in))
     n_out = problem.layers[-1].n_out
-    y = jax.nn.one_hot(jax.random.randint(key_y, rows, 0, n_out), n_out)
+    y = jax.nn.one_hot(jax.random.randint(key_y, (rows,), 0, n_out), n_out)
     weights = jnp.asarray((np.arange(rows) < n_samples).astype(np.float32)) if padding else None
     data = make_data(problem, x, y, weights, blocks)
     params = initial_params(problem, "he", 0, jnp.dtype("float32"))

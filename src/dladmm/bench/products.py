@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
@@ -35,9 +36,9 @@ def iteration_products(n_samples: int, sizes: Sequence[int]) -> list[Product]:
     layer above. W_1 needs one gradient and one image for both its steps, since x^T x is known.
     """
     N = n_samples
-    with_gram = N >= sizes[0]
+    with_gram = sizes[0] <= N
     products = []
-    for l, (n_in, n_out) in enumerate(zip(sizes, sizes[1:], strict=False), 1):
+    for l, (n_in, n_out) in enumerate(pairwise(sizes), 1):
         twice = 1 if l == 1 and with_gram else 2
         products.append(Product(f"W_{l} gradient  r^T a", n_out, N, n_in, twice))
         products.append(Product(f"W_{l} image     a G^T", N, n_in, n_out, twice))

@@ -1,0 +1,33 @@
+"""What the commands have in common: options, and how their values are read and printed."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def parse_sizes(option: str, text: str) -> tuple[int, ...]:
+    """'256,128' as (256, 128); ValueError names the option and what was expected."""
+    try:
+        sizes = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        sizes = ()
+    if not sizes or any(not 1 <= size <= MAX_WIDTH for size in sizes):
+        raise ValueError(
+            f"{option} {text!r} is not valid; expected numbers from 1 to {MAX_WIDTH:,}"
+            " such as 256,128"
+        )
+    return sizes
+
+
+# A layer wider than this is a slip of the keyboard: its weights alone would take terabytes.
+MAX_WIDTH = 1_000_000
+
+
+def print_json(record: dict[str, Any]) -> None:
+    """One JSON object on standard output; what JSON does not know is written as text."""
+    typer.echo(json.dumps(record, indent=2, allow_nan=False, default=str))
