@@ -12,12 +12,14 @@ if TYPE_CHECKING:
     from dladmm.core.solve import Options, Progress, Result, Status, solve
     from dladmm.core.state import Params, forward
     from dladmm.estimators import DLADMMClassifier, DLADMMRegressor
+    from dladmm.io.model_file import ModelFileError
 
 respect_thread_limits()
 
 # Loaded when first asked for: JAX takes a second, which `dladmm --help` need not wait for.
 _HOME = {
     "Certificate": "dladmm.core.certificate",
+    "ModelFileError": "dladmm.io.model_file",
     "DLADMMClassifier": "dladmm.estimators",
     "DLADMMRegressor": "dladmm.estimators",
     "Options": "dladmm.core.solve",
@@ -34,6 +36,7 @@ __all__ = [
     "Certificate",
     "DLADMMClassifier",
     "DLADMMRegressor",
+    "ModelFileError",
     "Options",
     "Params",
     "Problem",

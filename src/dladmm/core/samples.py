@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 
 # Rows per block: large enough for efficient products, small enough for the outer caches.
-BLOCK_ROWS = 4096
+BLOCK_ROWS = 2048
 
 
 class Folded(NamedTuple):

@@ -1,0 +1,349 @@
+"""What both estimators share: the fit, when it ends, and the network's output."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any, Self
+
+import jax.numpy as jnp
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dladmm.core.certificate import Certificate
+from dladmm.core.lagrangian import evaluate
+from dladmm.core.predict import predict_output
+from dladmm.core.problem import Problem
+from dladmm.core.samples import Samples
+from dladmm.core.solve import Options, Progress, Result, Status, solve
+from dladmm.core.state import Params
+from dladmm.report.progress import ProgressBar
+from dladmm.terms.regularizers import L2
+
+# The real loss costs one forward pass, an eighth of an iteration: every fifth keeps it at 2 %.
+EVALUATE_EVERY = 5
+
+
+class DLADMMBase(BaseEstimator):
+    """What both estimators share: the fit, its records, and the network's output."""
+
+    coefs_: list[np.ndarray]
+    intercepts_: list[np.ndarray]
+    history_: dict[str, list[float]]
+    certificate_: Certificate
+    n_iter_: int
+    n_features_in_: int
+
+    def __init__(
+        self,
+        hidden_layer_sizes: Any = (100,),
+        activation: Any = "relu",
+        *,
+        method: str = "dladmm",
+        loss: Any = "squared_error",
+        alpha: float = 1e-4,
+        regularizer: Any = None,
+        rho: float | None = None,
+        nu: float = 1.0,
+        rho_schedule: Any = "constant",
+        nu_schedule: Any = "constant",
+        step_rule: Any = "closed-form",
+        zl_solver: str = "newton",
+        init: str = "he",
+        batch_size: int | None = None,
+        max_iter: int = 300,
+        tol: float = 1e-4,
+        random_state: Any = None,
+        warm_start: bool = False,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 20,
+        dtype: str = "auto",
+        verbose: bool = False,
+    ):
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.activation = activation
+        self.method = method
+        self.loss = loss
+        self.alpha = alpha
+        self.regularizer = regularizer
+        self.rho = rho
+        self.nu = nu
+        self.rho_schedule = rho_schedule
+        self.nu_schedule = nu_schedule
+        self.step_rule = step_rule
+        self.zl_solver = zl_solver
+        self.init = init
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.dtype = dtype
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def save(self, path: Any) -> None:
+        """Write this model to one safetensors file, whole or not at all."""
+        from dladmm.io.model_file import save_model  # which imports the estimators
+
+        save_model(path, self)
+
+    @classmethod
+    def load(cls, path: Any) -> Self:
+        """The model in a file; ModelFileError if it is damaged, foreign, newer or another kind."""
+        from dladmm.io.model_file import load_estimator
+
+        return load_estimator(path, cls)
+
+    def to_torch(self, dtype: Any = None) -> Any:
+        """An nn.Sequential that returns what predict_proba, or predict, returns."""
+        from dladmm.io.export import to_torch
+
+        return to_torch(self, dtype)
+
+    def to_onnx(self, path: Any, preprocessing: Any = None, *, dtype: str = "float64") -> list[str]:
+        """Write an ONNX file; returns what ONNX cannot do, in sentences."""
+        from dladmm.io.export import to_onnx
+
+        return to_onnx(self, path, preprocessing, dtype=dtype)
+
+    def _problem(self, n_features: int, n_outputs: int) -> Problem:
+        hidden = np.atleast_1d(np.asarray(self.hidden_layer_sizes, dtype=object)).tolist()
+        regularizer = L2(self.alpha) if self.regularizer is None else self.regularizer
+        sizes = (n_features, *hidden, n_outputs)
+        return Problem.dense(sizes, self.activation, self.loss, regularizer)
+
+    def _options(
+        self, problem: Problem, seed: int, max_iter: int, n_samples: int, dtype: str
+    ) -> Options:
+        if self.batch_size is not None:
+            raise ValueError(
+                f"batch_size={self.batch_size!r} does not fit method={self.method!r}, which works"
+                " on all samples at once; expected None"
+            )
+        H = problem.loss.lipschitz
+        # Three times H is inside the theorems' rho > 2H; losses without an H have no such bound.
+        rho = self.rho if self.rho is not None else (3 * H if math.isfinite(H) else 1.0)
+        return Options(
+            method=self.method,
+            rho=rho,
+            nu=self.nu,
+            rho_schedule=self.rho_schedule,
+            nu_schedule=self.nu_schedule,
+            step_rule=self.step_rule,
+            zl_solver=self.zl_solver,
+            init=self.init,
+            max_iter=max_iter,
+            tol=0.0,
+            evaluate_every=1 if n_samples <= SMALL else EVALUATE_EVERY,
+            seed=seed,
+            dtype=dtype,
+        )
+
+    def _train(
+        self,
+        X: Any,
+        Y: np.ndarray,
+        sample_weight: np.ndarray | None,
+        *,
+        max_iter: int,
+        params: Params | None,
+        held_out: tuple[Any, np.ndarray, np.ndarray | None] | None = None,
+    ) -> Result:
+        """One call of `solve`, its callback watching for the end, and the fitted attributes."""
+        problem = self._problem(X.shape[1], Y.shape[1])
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        small = X.shape[0] * X.shape[1] <= FLOAT64_UP_TO
+        dtype = ("float64" if small else "float32") if self.dtype == "auto" else self.dtype
+        options = self._options(problem, seed, max_iter, X.shape[0], dtype)
+        watch = _Watch(self, problem, held_out, dtype)
+        with ProgressBar(type(self).__name__, max_iter, disable=not self.verbose) as bar:
+
+            def callback(progress: Progress) -> bool:
+                bar(progress)
+                return watch(progress)
+
+            result = solve(
+                problem,
+                densified(X, dtype),
+                Y,
+                sample_weight=sample_weight,
+                options=options,
+                params=params,
+                callback=callback,
+            )
+        self._keep(result, watch)
+        return result
+
+    def _keep(self, result: Result, watch: _Watch) -> None:
+        network = watch.best_params or result.params
+        self.coefs_ = [np.asarray(W).T.copy() for W in network.W]
+        self.intercepts_ = [np.asarray(b).copy() for b in network.b]
+        self.n_layers_ = len(self.coefs_) + 1
+        self.n_outputs_ = self.intercepts_[-1].size
+        self.history_ = result.history
+        if watch.scores:
+            # The iteration under way when the watch said stop was not scored.
+            scores = watch.scores + [math.nan] * (result.n_iter - len(watch.scores))
+            self.history_ = {**self.history_, "validation_score": scores}
+            self.validation_scores_ = watch.scores
+            self.best_validation_score_ = watch.best_score
+        self.loss_curve_ = [v for v in result.history.get("train_loss", []) if math.isfinite(v)]
+        self.loss_ = self.loss_curve_[-1] if self.loss_curve_ else math.nan
+        self.certificate_ = result.certificate
+        self.status_ = str(result.status)
+        self.message_ = result.message
+        self.n_iter_ = result.n_iter
+
+    def _fit(self, X: Any, Y: np.ndarray, sample_weight: np.ndarray | None, strata: Any) -> None:
+        held_out = None
+        if self.early_stopping:
+            X, Y, sample_weight, held_out = self._split(X, Y, sample_weight, strata)
+        warm = self.warm_start and hasattr(self, "coefs_")
+        result = self._train(
+            X,
+            Y,
+            sample_weight,
+            max_iter=self.max_iter,
+            params=self._params(X.shape[1], Y.shape[1]) if warm else None,
+            held_out=held_out,
+        )
+        if result.status == Status.MAX_ITER:
+            warnings.warn(
+                f"{type(self).__name__} made max_iter={self.max_iter} iterations and the loss is"
+                " still falling; raise max_iter, or tol to stop earlier",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _split(
+        self, X: Any, Y: np.ndarray, sample_weight: np.ndarray | None, strata: Any
+    ) -> tuple[Any, np.ndarray, np.ndarray | None, tuple[Any, np.ndarray, np.ndarray | None]]:
+        if not 0 < self.validation_fraction < 1:
+            raise ValueError(
+                f"validation_fraction={self.validation_fraction!r} is not valid;"
+                " expected a number between 0 and 1"
+            )
+        chosen = train_test_split(
+            np.arange(X.shape[0]),
+            test_size=self.validation_fraction,
+            random_state=check_random_state(self.random_state).randint(2**31 - 1),
+            stratify=strata,
+        )
+        train, held = (
+            (X[rows], Y[rows], None if sample_weight is None else sample_weight[rows])
+            for rows in chosen
+        )
+        return *train, held
+
+    def _params(self, n_features: int, n_outputs: int) -> Params:
+        """The fitted network; ValueError where data to go on with has another shape."""
+        shape = (self.coefs_[0].shape[0], self.coefs_[-1].shape[1])
+        if shape != (n_features, n_outputs):
+            raise ValueError(
+                f"X and y have {n_features} features and {n_outputs} outputs; expected"
+                f" {shape[0]} and {shape[1]}, as in the fit this one continues"
+            )
+        return Params(tuple(W.T for W in self.coefs_), tuple(self.intercepts_))
+
+    def _output(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """(z_L, what it stands for) for validated rows, sparse ones densified by blocks."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
+        n_features, n_outputs = self.coefs_[0].shape[0], self.coefs_[-1].shape[1]
+        problem = self._problem(n_features, n_outputs)
+        return predict_output(problem, self._params(n_features, n_outputs), X)
+
+    def _validated(self, X: Any, y: Any, reset: bool, **check: Any) -> tuple[Any, Any]:
+        return validate_data(
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=(np.float64, np.float32),
+            reset=reset,
+            **check,
+        )
+
+
+# "auto" takes float64 up to this many entries of X: weights equal repeated rows to the last digits.
+FLOAT64_UP_TO = 20_000
+# Up to this many samples the real loss is recorded every iteration: it costs milliseconds.
+SMALL = 5_000
+
+
+def densified(X: Any, dtype: str) -> np.ndarray:
+    """A dense copy of a sparse matrix, filled by blocks of rows; its size is N n itemsize bytes."""
+    if not sparse.issparse(X):
+        return np.asarray(X)
+    dense = np.empty(X.shape, dtype=dtype)
+    size = dense.nbytes / 2**30
+    if size > 1:
+        warnings.warn(f"a sparse X is trained as a dense one of {size:.1f} GiB", stacklevel=4)
+    for start in range(0, X.shape[0], 4096):
+        dense[start : start + 4096] = X[start : start + 4096].toarray()
+    return dense
+
+
+class _Watch:
+    """Decides when a fit ends: no gain of `tol` in loss, or in held-out score, for a while."""
+
+    def __init__(
+        self,
+        estimator: DLADMMBase,
+        problem: Problem,
+        held_out: tuple[Any, np.ndarray, np.ndarray | None] | None,
+        dtype: str,
+    ):
+        self.tol, self.patience = estimator.tol, estimator.n_iter_no_change
+        self.problem, self.held_out = problem, None
+        if held_out is not None:
+            X, Y, weights = held_out
+            self.held_out = (
+                densified(X, dtype).astype(dtype),
+                Y.astype(dtype),
+                Samples(None if weights is None else jnp.asarray(weights, dtype)),
+            )
+        self.best, self.best_at = -math.inf, 0
+        self.scores: list[float] = []
+        self.best_params: Params | None = None
+        self.best_score = -math.inf
+
+    def __call__(self, progress: Progress) -> bool:
+        if not math.isfinite(progress.row["train_loss"]):
+            if self.held_out is not None:
+                self.scores.append(math.nan)
+            return False
+        value = -progress.row["train_loss"]
+        if self.held_out is not None:
+            value = self._held_out_score(progress.params)
+            self.scores.append(value)
+            if value > self.best_score:
+                self.best_score = value
+                self.best_params = Params(
+                    tuple(np.asarray(W) for W in progress.params.W),
+                    tuple(np.asarray(b) for b in progress.params.b),
+                )
+        if value > self.best + self.tol:
+            self.best, self.best_at = value, progress.iteration
+        return progress.iteration - self.best_at >= self.patience
+
+    def _held_out_score(self, params: Params) -> float:
+        """Accuracy for classes, minus the loss otherwise."""
+        assert self.held_out is not None
+        measured = evaluate(self.problem, params, *self.held_out)
+        accuracy = float(measured.accuracy)
+        return accuracy if math.isfinite(accuracy) else -float(measured.loss)
