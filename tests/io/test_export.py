@@ -56,7 +56,7 @@ def path(tmp_path):
 ACTIVATIONS = [*activations, LeakyReLU(0.3), QuantizedReLU(0.25, 7), jnp.tanh]
 
 
-@pytest.mark.parametrize("activation", ACTIVATIONS, ids=str)
+@pytest.mark.parametrize("activation", ACTIVATIONS, ids=lambda a: getattr(a, "__name__", str(a)))
 def test_every_activation_agrees(activation, tmp_path):
     model = classifier(activation)
     probabilities = model.predict_proba(X)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -12,6 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+
+from dladmm.core.samples import Folded, Samples, blocks_for
 
 
 @dataclass(frozen=True)
@@ -50,33 +52,41 @@ def iteration_products(n_samples: int, sizes: Sequence[int]) -> list[Product]:
     return products
 
 
-def floor_seconds(products: Sequence[Product], repeats: int = 5) -> dict[str, float]:
-    """Seconds of each product, count included: jitted, into reused outputs, best of `repeats`."""
+def floor_seconds(
+    products: Sequence[Product], n_samples: int, repeats: int = 5
+) -> dict[str, float]:
+    """Seconds of each product, count included: jitted, into reused outputs, best of `repeats`.
+
+    Products over samples are timed whole and by the blocks of the iteration; the faster counts.
+    """
     rng = np.random.default_rng(0)
+    blocks, padding = blocks_for(n_samples)
     seconds: dict[str, float] = {}
     for product in products:
-        # The layouts are those of the iteration: r^T a reads both by rows, a G^T a second factor.
-        tall = product.k > max(product.m, product.n)
-        left = (product.k, product.m) if tall else (product.m, product.k)
+        over_samples = n_samples in (product.m, product.k)
+        tall = over_samples and product.k == n_samples  # r^T a: a sum over samples
+        m, k = (size + padding * (size == n_samples) for size in (product.m, product.k))
         one, two = (
             jnp.asarray(rng.random(shape, dtype=np.float32))
-            for shape in (left, (product.k, product.n))
+            for shape in ((k, m) if tall else (m, k), (k, product.n))
         )
-        multiply: Callable[[Array, Array, Array], Array] = partial(_into, tall)
-        out = jnp.zeros((product.m, product.n), jnp.float32)
-        out = multiply(out, one, two)
-        out.block_until_ready()
+        out = jnp.zeros((m, product.n), jnp.float32)
         times = []
-        for _ in range(repeats):
-            began = time.perf_counter()
-            out = multiply(out, one, two)
-            out.block_until_ready()
-            times.append(time.perf_counter() - began)
+        for by_blocks in {1, blocks if over_samples else 1}:
+            samples = Samples(None, by_blocks)
+            out = _into(tall, samples, out, one, two).block_until_ready()
+            for _ in range(repeats):
+                began = time.perf_counter()
+                out = _into(tall, samples, out, one, two).block_until_ready()
+                times.append(time.perf_counter() - began)
         seconds[product.why] = product.count * min(times)
     return seconds
 
 
-@partial(jax.jit, static_argnums=0, donate_argnums=1, keep_unused=True)
-def _into(transpose: bool, out: Array, one: Array, two: Array) -> Array:
-    """one (or its transpose) times two, in the memory of `out`, which is not read."""
-    return (one.T if transpose else one) @ two
+@partial(jax.jit, static_argnums=0, donate_argnums=2, keep_unused=True)
+def _into(tall: bool, samples: Samples, out: Array, one: Array, two: Array) -> Array:
+    """one @ two, or one^T @ two summed over samples, in the memory of `out`."""
+    if tall:
+        total = lambda _, none, read: (none, Folded(sum=read[0].T @ read[1]))  # noqa: E731
+        return samples.walk(total, (), (one, two))[1].sum
+    return samples.walk(lambda _, out, one: (one @ two, Folded()), out, one)[0]

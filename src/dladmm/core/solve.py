@@ -161,6 +161,11 @@ def iterate(
     return state, state.params, jnp.stack([s.astype(state.u.dtype) for s in scalars])
 
 
+@partial(jax.jit, static_argnames="problem")
+def _start_value(problem: Problem, data: Data, state: State, rho: Array, nu: Array) -> Array:
+    return lagrangian(problem, data, state, rho, nu).value
+
+
 class _Run:
     """One call of `solve`: the state of the loop, which ends with it."""
 
@@ -226,13 +231,13 @@ class _Run:
         )
 
     def run(self) -> Result:
-        start = lagrangian(self.problem, self.data, self.state, *self._penalties())
+        start = _start_value(self.problem, self.data, self.state, *self._penalties())
         status = Status.MAX_ITER
         try:
             status = self._loop()
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
-        return self._finish(status, float(start.value))
+        return self._finish(status, float(start))
 
     def _loop(self) -> Status:
         """Launch iteration k, then look at k - 1 while k runs: one small transfer, one behind."""

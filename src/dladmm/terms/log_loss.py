@@ -50,14 +50,26 @@ class LogLoss(Loss):
 
     def prox(self, q: Array, u: Array, y: Array, rho: Array, z: Array) -> tuple[Array, Array]:
         """Newton per sample, O(K) by Sherman-Morrison; a global start where that is too slow."""
-        z, iterations, solved = self._newton(q, u, y, rho, z)
 
-        def restart(z: Array) -> tuple[Array, Array]:
-            cold = jnp.where(solved, z, self._wright_omega(q, u, y, rho))
-            polished, more, _ = self._newton(q, u, y, rho, cold)
-            return polished, iterations + more
+        def attempt(carry: Any) -> Any:
+            tries, z, iterations, solved = carry
+            z = jax.lax.cond(
+                tries == 0,
+                lambda z: z,
+                lambda z: jnp.where(solved, z, self._wright_omega(q, u, y, rho)),
+                z,
+            )
+            z, more, solved = self._newton(q, u, y, rho, z)
+            return tries + 1, z, iterations + more, solved
 
-        return jax.lax.cond(jnp.all(solved), lambda z: (z, iterations), restart, z)
+        def unfinished(carry: Any) -> Array:
+            tries, _, _, solved = carry
+            return (tries < 2) & ~jnp.all(solved)
+
+        none = jnp.zeros((), jnp.int32)
+        start = (none, z, none, jnp.zeros((z.shape[0], 1), bool))
+        _, z, iterations, _ = jax.lax.while_loop(unfinished, attempt, start)
+        return z, iterations
 
     def _newton(
         self, q: Array, u: Array, y: Array, rho: Array, z: Array
