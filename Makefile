@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint types wheel bench clean
+.PHONY: demo test test-slow lint types wheel bench clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -14,7 +14,10 @@ demo: $(VENV)/ready
 	$(BIN)/dladmm demo
 
 test: $(VENV)/ready
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 -m 'not slow'
+
+test-slow: $(VENV)/ready
+	$(BIN)/python -m pytest -n 2 -m slow
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .
@@ -28,7 +31,8 @@ wheel: $(VENV)/ready
 	$(BIN)/python -m build --wheel --outdir dist .
 
 bench: $(VENV)/ready
-	$(BIN)/python benchmarks/iteration.py
+	$(BIN)/dladmm bench iteration
+	$(BIN)/python benchmarks/digits.py
 
 clean:
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache

@@ -21,7 +21,7 @@ from dladmm.core.solve import iterate
 from dladmm.terms.regularizers import L1
 from dladmm.terms.separable import Quantile
 
-pytestmark = pytest.mark.float32
+pytestmark = [pytest.mark.float32, pytest.mark.slow]
 
 quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -9,7 +9,7 @@ from torch import nn  # noqa: E402
 import dladmm.torch as ours  # noqa: E402
 from dladmm.terms.activations import activations  # noqa: E402
 
-pytestmark = pytest.mark.float32
+pytestmark = [pytest.mark.float32, pytest.mark.slow]
 
 RNG = np.random.default_rng(8)
 X = torch.tensor(RNG.normal(size=(80, 3)), dtype=torch.float32)

@@ -43,7 +43,8 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
         For example L1(1e-3) for exact zeros, "non_negative" for signs.
     class_weight : dict, "balanced" or None
     rho, nu : float
-        Penalties per sample; rho=None is 3 H, inside the theorems' condition rho > 2H.
+        Penalties per sample; rho=None is 0.1 for classes, 3H for numbers. The theorems ask for
+        rho > 2H, which is 1 with log_loss.
     rho_schedule, nu_schedule : "constant", "paper" or "adaptive"
     step_rule : "closed-form" or "backtracking";  zl_solver : "newton" or "fista"
     max_iter, tol, n_iter_no_change : the fit ends when the training loss, or with early_stopping
@@ -77,13 +78,13 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
         zl_solver: str = "newton",
         init: str = "he",
         batch_size: int | None = None,
-        max_iter: int = 300,
+        max_iter: int = 200,
         tol: float = 1e-4,
         random_state: Any = None,
         warm_start: bool = False,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
-        n_iter_no_change: int = 20,
+        n_iter_no_change: int = 10,
         dtype: str = "auto",
         verbose: bool = False,
     ):

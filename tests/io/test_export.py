@@ -16,6 +16,7 @@ from dladmm.terms.activations import LeakyReLU, QuantizedReLU, activations
 
 pytestmark = [
     pytest.mark.float32,
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
 ]
 

@@ -23,6 +23,7 @@ from dladmm.terms.regularizers import L1, NonNegative, Regularizer
 
 pytestmark = [
     pytest.mark.float32,
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
 ]
 

@@ -204,11 +204,14 @@ class _Run:
             "nu": make_schedule("nu", options.nu_schedule, options.nu),
         }
         self.penalty = {"rho": float(options.rho), "nu": float(options.nu)}
+        self.on_device: tuple[Any, tuple[Array, Array]] = (None, (jnp.zeros(()), jnp.zeros(())))
+        self.flags = {flag: jnp.asarray(flag) for flag in (False, True)}
         self.least_rho = 0.0
         self.recoveries = 0
         self.restarted = False
         if params is None:
-            params = initial_params(problem, options.init, options.seed, self.dtype)
+            scale = root_mean_square(arrays[0], arrays[2])
+            params = initial_params(problem, options.init, options.seed, self.dtype, scale)
         self.good = jax.tree.map(lambda v: jnp.asarray(v, self.dtype), params)
         self.best, self.best_loss = self.good, math.inf
         self.lemma2_at_start = self._dual_from_gradient()
@@ -259,8 +262,11 @@ class _Run:
         return Status.MAX_ITER
 
     def _penalties(self) -> tuple[Array, Array]:
-        rho, nu = (jnp.asarray(self.penalty[c], self.dtype) for c in ("rho", "nu"))
-        return rho, nu
+        key = (self.penalty["rho"], self.penalty["nu"])
+        if key != self.on_device[0]:  # constant penalties cross to the device once
+            rho, nu = (jnp.asarray(value, self.dtype) for value in key)
+            self.on_device = (key, (rho, nu))
+        return self.on_device[1]
 
     def _launch(self, k: int) -> _Launched:
         row = self.rows[-1] if self.rows else {}
@@ -277,7 +283,7 @@ class _Run:
             self.data,
             self.state,
             *self._penalties(),
-            jnp.asarray(sampled),
+            self.flags[sampled],
         )
         known = {**self.penalty, "restarted": float(self.restarted)}
         self.restarted = False
@@ -393,6 +399,13 @@ class _Run:
 
 
 MAX_RHO = 1e8
+
+
+def root_mean_square(x: np.ndarray, weights: np.ndarray | None) -> float:
+    """The weighted root mean square of the entries of x; 1 where all are zero."""
+    squares = np.einsum("ij,ij->i", x, x, dtype=np.float64) / x.shape[1]
+    mean = np.average(squares, weights=weights)
+    return float(np.sqrt(mean)) or 1.0
 
 
 @dataclass(frozen=True)

@@ -92,10 +92,14 @@ def _gram(problem: Problem, x: Array, samples: Samples) -> Array:
     return samples.walk(body, (), x)[1].sum
 
 
-def initial_params(problem: Problem, init: str, seed: int, dtype: jnp.dtype) -> Params:
+def initial_params(
+    problem: Problem, init: str, seed: int, dtype: jnp.dtype, input_scale: float = 1.0
+) -> Params:
     """Random weights on the regularisers' constraints.
 
-    `he`: W ~ N(0, 2/fan_in), b = 0. `paper`: the authors' W and b ~ 0.1 N(0, 1).
+    `he`: W ~ N(0, 2/fan_in), b = 0, and W_1 divided by `input_scale`, the root mean square of the
+    inputs: the outputs at the start do not depend on the inputs' unit. `paper`: the authors' W and
+    b ~ 0.1 N(0, 1).
     """
     if init not in INITIALIZERS:
         raise ValueError(f"init={init!r} is unknown; expected one of {', '.join(INITIALIZERS)}")
@@ -104,7 +108,7 @@ def initial_params(problem: Problem, init: str, seed: int, dtype: jnp.dtype) -> 
     for l, (layer, regularizer) in enumerate(
         zip(problem.layers, problem.regularizers, strict=True)
     ):
-        spread = (2 / layer.fan_in) ** 0.5 if init == "he" else 0.1
+        spread = (2 / layer.fan_in) ** 0.5 / (input_scale if l == 0 else 1) if init == "he" else 0.1
         drawn = spread * jax.random.normal(keys[2 * l], layer.weight_shape, dtype)
         W.append(regularizer.prox(drawn, 0.0))
         shift = 0.0 if init == "he" else 0.1
