@@ -29,3 +29,10 @@ def omega():
         "non_negative": lambda w: inside(w, 0.0, np.inf),
         "box": lambda w: inside(w, -1.0, 1.0),
     }
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forget_compiled_programs():
+    """Hundreds of compiled programs would exhaust a worker's memory maps."""
+    yield
+    jax.clear_caches()
