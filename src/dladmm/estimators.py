@@ -79,7 +79,7 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
         init: str = "he",
         batch_size: int | None = None,
         max_iter: int = 200,
-        tol: float = 1e-4,
+        tol: float = 1e-3,
         random_state: Any = None,
         warm_start: bool = False,
         early_stopping: bool = False,
