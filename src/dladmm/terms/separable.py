@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -45,20 +46,11 @@ class Separable(Loss):
         return self.pointwise_prox(q, u, y, rho), jnp.zeros((), jnp.int32)
 
 
-def _check_binary(name: str, y: np.ndarray) -> None:
-    if not np.isin(y, (0, 1)).all():
-        raise ValueError(
-            f"y has values other than 0 and 1, which do not fit loss={name!r}; expected 0 or 1"
-        )
-
-
 @dataclass(frozen=True)
-class BinaryLogLoss(Separable):
-    """R(z; y) = log(1 + exp(z)) - y z for y in {0, 1}, one output per class, H = 1/4."""
+class OneVsRest(Separable):
+    """A loss of y in {0, 1}, one output per class, and a single one for two classes."""
 
-    @property
-    def lipschitz(self) -> float:
-        return 0.25
+    name: ClassVar[str]
 
     @property
     def classifies(self) -> bool:
@@ -69,7 +61,25 @@ class BinaryLogLoss(Separable):
         return True
 
     def check_targets(self, y: np.ndarray) -> None:
-        _check_binary("binary_log_loss", y)
+        if not np.isin(y, (0, 1)).all():
+            raise ValueError(
+                f"y has values other than 0 and 1, which do not fit loss={self.name!r};"
+                " expected 0 or 1"
+            )
+
+    def initial_output(self, y: Array) -> Array:
+        return 2 * y - 1
+
+
+@dataclass(frozen=True)
+class BinaryLogLoss(OneVsRest):
+    """R(z; y) = log(1 + exp(z)) - y z for y in {0, 1}, one output per class, H = 1/4."""
+
+    name: ClassVar[str] = "binary_log_loss"
+
+    @property
+    def lipschitz(self) -> float:
+        return 0.25
 
     def pointwise(self, z: Array, y: Array) -> Array:
         return jax.nn.softplus((1 - 2 * y) * z)
@@ -100,24 +110,12 @@ class BinaryLogLoss(Separable):
     def predict(self, z: Array) -> Array:
         return jax.nn.sigmoid(z)
 
-    def initial_output(self, y: Array) -> Array:
-        return 2 * y - 1
-
 
 @dataclass(frozen=True)
-class Hinge(Separable):
+class Hinge(OneVsRest):
     """R(z; y) = max(0, 1 - (2y - 1) z) for y in {0, 1}, one output per class; no finite H."""
 
-    @property
-    def classifies(self) -> bool:
-        return True
-
-    @property
-    def one_vs_rest(self) -> bool:
-        return True
-
-    def check_targets(self, y: np.ndarray) -> None:
-        _check_binary("hinge", y)
+    name: ClassVar[str] = "hinge"
 
     def pointwise(self, z: Array, y: Array) -> Array:
         return jnp.maximum(1 - (2 * y - 1) * z, 0)
@@ -134,9 +132,6 @@ class Hinge(Separable):
         q, u = sign * q, sign * u
         flat, steep = q - u / rho, q + (1 - u) / rho
         return sign * jnp.where(flat >= 1, flat, jnp.minimum(steep, 1))
-
-    def initial_output(self, y: Array) -> Array:
-        return 2 * y - 1
 
 
 @dataclass(frozen=True)
