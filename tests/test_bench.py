@@ -10,8 +10,8 @@ import pytest
 from dladmm.bench.growth import fitted_exponent
 from dladmm.bench.iteration import OPTIONS, bench_iteration, random_run
 from dladmm.bench.products import iteration_products
+from dladmm.core.methods import iterate
 from dladmm.core.problem import Problem
-from dladmm.core.solve import iterate
 
 pytestmark = pytest.mark.float32
 

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dladmm import DLADMMClassifier, DLADMMRegressor
-from dladmm.core.solve import iterate
+from dladmm.core.methods import iterate_restored
 from dladmm.terms.regularizers import L1
 from dladmm.terms.separable import Quantile
 
@@ -234,11 +234,11 @@ def test_fitting_in_a_thread_gives_the_same_network(blobs):
 def test_a_second_fit_of_the_same_shape_does_not_compile_again(blobs):
     X, y = blobs
     small().fit(X, y)
-    compiled = iterate._cache_size()
-    small(random_state=1, nu=0.7).fit(X + 1, y)
-    assert iterate._cache_size() == compiled
+    compiled = iterate_restored._cache_size()
+    small(random_state=1, max_iter=30).fit(X + 1, y)
+    assert iterate_restored._cache_size() == compiled
     small().fit(X[:-1], y[:-1])
-    assert iterate._cache_size() > compiled
+    assert iterate_restored._cache_size() > compiled
 
 
 @quiet

@@ -8,8 +8,9 @@ from dladmm.threads import respect_thread_limits
 
 if TYPE_CHECKING:
     from dladmm.core.certificate import Certificate
+    from dladmm.core.options import Options, Progress, Result, Status
     from dladmm.core.problem import Problem
-    from dladmm.core.solve import Options, Progress, Result, Status, solve
+    from dladmm.core.solve import solve
     from dladmm.core.state import Params, forward
     from dladmm.estimators import DLADMMClassifier, DLADMMRegressor
     from dladmm.io.model_file import ModelFileError
@@ -22,12 +23,12 @@ _HOME = {
     "ModelFileError": "dladmm.io.model_file",
     "DLADMMClassifier": "dladmm.estimators",
     "DLADMMRegressor": "dladmm.estimators",
-    "Options": "dladmm.core.solve",
+    "Options": "dladmm.core.options",
     "Params": "dladmm.core.state",
     "Problem": "dladmm.core.problem",
-    "Progress": "dladmm.core.solve",
-    "Result": "dladmm.core.solve",
-    "Status": "dladmm.core.solve",
+    "Progress": "dladmm.core.options",
+    "Result": "dladmm.core.options",
+    "Status": "dladmm.core.options",
     "forward": "dladmm.core.state",
     "solve": "dladmm.core.solve",
 }

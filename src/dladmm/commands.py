@@ -52,7 +52,9 @@ def fit(
         "100"
     ),
     activation: Annotated[str, typer.Option(help="Of the hidden layers.")] = "relu",
-    method: Annotated[str, typer.Option(help="The algorithm: dladmm or admm.")] = "dladmm",
+    method: Annotated[
+        str, typer.Option(help="The algorithm: restored, dladmm or admm.")
+    ] = "restored",
     loss: Annotated[
         str | None,
         typer.Option(help="log_loss for classes and squared_error for numbers by default."),

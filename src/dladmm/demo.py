@@ -12,8 +12,9 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from dladmm.core.lagrangian import evaluate
+from dladmm.core.options import Options, Progress, Result
 from dladmm.core.problem import Problem
-from dladmm.core.solve import Options, Progress, Result, solve
+from dladmm.core.solve import solve
 from dladmm.report.plots import plot_run
 from dladmm.report.progress import ProgressBar
 

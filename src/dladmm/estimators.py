@@ -35,7 +35,8 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
     hidden_layer_sizes : tuple of int
     activation : str, Activation, callable or a list with one per hidden layer
         Among others "relu", "tanh", "sign", "step", "quantized_relu"; any smooth function.
-    method : "dladmm" or "admm"
+    method : "restored", "dladmm" or "admm"
+        Restored sweeps minimise the training loss itself; "dladmm" is the paper's method.
     loss : "log_loss", "binary_log_loss", "hinge" or a Loss
     alpha : float
         l2 strength, on the scale of MLPClassifier's; used unless `regularizer` is given.
@@ -43,12 +44,15 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
         For example L1(1e-3) for exact zeros, "non_negative" for signs.
     class_weight : dict, "balanced" or None
     rho, nu : float
-        Penalties per sample; rho=None is 0.1 for classes, 3H for numbers. The theorems ask for
-        rho > 2H, which is 1 with log_loss.
+        Penalties per sample, of the paper's method and the baseline; rho=None is 0.1 for classes,
+        3H for numbers. The theorems ask for rho > 2H, which is 1 with log_loss.
     rho_schedule, nu_schedule : "constant", "paper" or "adaptive"
     step_rule : "closed-form" or "backtracking";  zl_solver : "newton" or "fista"
     max_iter, tol, n_iter_no_change : the fit ends when the training loss, or with early_stopping
         the held-out accuracy, has not gained tol for n_iter_no_change iterations.
+    stop_at_noise : bool
+        Restored sweeps also end when the gradient is no larger than its own sampling noise, the
+        sign that only noise is left to fit; this needs no held-out rows.
     early_stopping, validation_fraction, warm_start, random_state, verbose : as in MLPClassifier
     dtype : "auto", "float32" or "float64"
         "auto" is float64 up to 20,000 entries of X, where it costs nothing, else float32.
@@ -65,7 +69,7 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
         hidden_layer_sizes: Any = (100,),
         activation: Any = "relu",
         *,
-        method: str = "dladmm",
+        method: str = "restored",
         loss: Any = "log_loss",
         alpha: float = 1e-4,
         regularizer: Any = None,
@@ -76,7 +80,7 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
         nu_schedule: Any = "constant",
         step_rule: Any = "closed-form",
         zl_solver: str = "newton",
-        init: str = "he",
+        init: str = "auto",
         batch_size: int | None = None,
         max_iter: int = 200,
         tol: float = 1e-3,
@@ -85,6 +89,7 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
+        stop_at_noise: bool = True,
         dtype: str = "auto",
         verbose: bool = False,
     ):
@@ -110,6 +115,7 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
             early_stopping=early_stopping,
             validation_fraction=validation_fraction,
             n_iter_no_change=n_iter_no_change,
+            stop_at_noise=stop_at_noise,
             dtype=dtype,
             verbose=verbose,
         )
@@ -127,15 +133,14 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """One iteration on these rows; `classes` names all classes in the first call."""
+        """One pass over these rows; `classes` names all classes in the first call."""
         first = not hasattr(self, "coefs_")
         X, y = self._validated(X, y, reset=first)
         check_classification_targets(y)
         if first:
             self.classes_ = np.unique(y if classes is None else classes)
         Y, weights = self._encoded(X, y, sample_weight)
-        params = None if first else self._params(X.shape[1], Y.shape[1])
-        self._train(X, Y, weights, max_iter=1, params=params)
+        self._pass(X, Y, weights, first)
         return self
 
     def _encoded(
@@ -208,11 +213,10 @@ class DLADMMRegressor(RegressorMixin, DLADMMBase):
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """One iteration on these rows."""
+        """One pass over these rows."""
         first = not hasattr(self, "coefs_")
         X, Y, weights = self._prepared(X, y, sample_weight, first)
-        params = None if first else self._params(X.shape[1], Y.shape[1])
-        self._train(X, Y, weights, max_iter=1, params=params)
+        self._pass(X, Y, weights, first)
         return self
 
     def _prepared(

@@ -6,6 +6,7 @@ import math
 import warnings
 from typing import Any, Self
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy import sparse
@@ -17,11 +18,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dladmm.core.certificate import Certificate
 from dladmm.core.lagrangian import evaluate
+from dladmm.core.options import Options, Progress, Result, Status
 from dladmm.core.predict import predict_output
 from dladmm.core.problem import Problem
 from dladmm.core.samples import Samples
-from dladmm.core.solve import Options, Progress, Result, Status, solve
+from dladmm.core.solve import solve
 from dladmm.core.state import Params
+from dladmm.core.stream import Stream
 from dladmm.report.progress import ProgressBar
 from dladmm.terms.loss import Loss
 from dladmm.terms.losses import losses
@@ -57,7 +60,7 @@ class DLADMMBase(BaseEstimator):
         hidden_layer_sizes: Any = (100,),
         activation: Any = "relu",
         *,
-        method: str = "dladmm",
+        method: str = "restored",
         loss: Any = "squared_error",
         alpha: float = 1e-4,
         regularizer: Any = None,
@@ -67,7 +70,7 @@ class DLADMMBase(BaseEstimator):
         nu_schedule: Any = "constant",
         step_rule: Any = "closed-form",
         zl_solver: str = "newton",
-        init: str = "he",
+        init: str = "auto",
         batch_size: int | None = None,
         max_iter: int = 200,
         tol: float = 1e-3,
@@ -76,6 +79,7 @@ class DLADMMBase(BaseEstimator):
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
+        stop_at_noise: bool = True,
         dtype: str = "auto",
         verbose: bool = False,
     ):
@@ -100,6 +104,7 @@ class DLADMMBase(BaseEstimator):
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
+        self.stop_at_noise = stop_at_noise
         self.dtype = dtype
         self.verbose = verbose
 
@@ -139,12 +144,7 @@ class DLADMMBase(BaseEstimator):
         sizes = (n_features, *hidden, n_outputs)
         return Problem.dense(sizes, self.activation, self.loss, regularizer)
 
-    def _options(self, seed: int, max_iter: int, dtype: str) -> Options:
-        if self.batch_size is not None:
-            raise ValueError(
-                f"batch_size={self.batch_size!r} does not fit method={self.method!r}, which works"
-                " on all samples at once; expected None"
-            )
+    def _options(self, seed: int, max_iter: int, dtype: str, **more: Any) -> Options:
         rho = default_rho(losses.get(self.loss)) if self.rho is None else self.rho
         return Options(
             method=self.method,
@@ -155,6 +155,7 @@ class DLADMMBase(BaseEstimator):
             step_rule=self.step_rule,
             zl_solver=self.zl_solver,
             init=self.init,
+            **({"batch_size": self.batch_size} | more),
             max_iter=max_iter,
             tol=0.0,
             evaluate_every=EVALUATE_EVERY,
@@ -171,13 +172,15 @@ class DLADMMBase(BaseEstimator):
         max_iter: int,
         params: Params | None,
         held_out: tuple[Any, np.ndarray, np.ndarray | None] | None = None,
+        stream: Stream | None = None,
+        **more: Any,
     ) -> Result:
         """One call of `solve`, its callback watching for the end, and the fitted attributes."""
         problem = self._problem(X.shape[1], Y.shape[1])
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         small = X.shape[0] * X.shape[1] <= FLOAT64_UP_TO
         dtype = ("float64" if small else "float32") if self.dtype == "auto" else self.dtype
-        options = self._options(seed, max_iter, dtype)
+        options = self._options(seed, max_iter, dtype, **more)
         watch = _Watch(self, problem, held_out, dtype)
         with ProgressBar(type(self).__name__, max_iter, disable=not self.verbose) as bar:
 
@@ -192,6 +195,7 @@ class DLADMMBase(BaseEstimator):
                 sample_weight=sample_weight,
                 options=options,
                 params=params,
+                stream=stream,
                 callback=callback,
             )
         self._keep(result, watch)
@@ -217,7 +221,28 @@ class DLADMMBase(BaseEstimator):
         self.message_ = result.message
         self.n_iter_ = result.n_iter
 
+    def _pass(self, X: Any, Y: np.ndarray, sample_weight: np.ndarray | None, first: bool) -> None:
+        """One iteration on these rows; restored sweeps go over them in mini-batches, whose moments
+        and step carry over to the next call."""
+        params = None if first else self._params(X.shape[1], Y.shape[1])
+        if self.method != "restored":
+            self._train(X, Y, sample_weight, max_iter=1, params=params)
+            return
+        result = self._train(
+            X,
+            Y,
+            sample_weight,
+            max_iter=1,
+            params=params,
+            stream=None if first else getattr(self, "_stream", None),
+            batch_size=self.batch_size or PARTIAL_BATCH,
+            batch_decay=False,
+        )
+        self._stream = jax.tree.map(np.asarray, result.state)
+
     def _fit(self, X: Any, Y: np.ndarray, sample_weight: np.ndarray | None, strata: Any) -> None:
+        if hasattr(self, "_stream"):
+            del self._stream  # what calls of partial_fit have gathered
         held_out = None
         if self.early_stopping:
             X, Y, sample_weight, held_out = self._split(X, Y, sample_weight, strata)
@@ -288,6 +313,12 @@ class DLADMMBase(BaseEstimator):
         )
 
 
+# Rows of a mini-batch of partial_fit unless batch_size says more, as in MLPClassifier.
+PARTIAL_BATCH = 200
+
+# Below this signal the gradient is half of what chance alone would give: nothing is left to learn.
+NOISE = 0.5
+
 # "auto" takes float64 up to this many entries of X: weights equal repeated rows to the last digits.
 FLOAT64_UP_TO = 20_000
 
@@ -306,7 +337,8 @@ def densified(X: Any, dtype: str) -> np.ndarray:
 
 
 class _Watch:
-    """Decides when a fit ends: no gain of `tol` in loss, or in held-out score, for a while."""
+    """Decides when a fit ends: no gain of `tol` in loss, or in held-out score, for a while; or no
+    signal left in the gradient, where the method records it."""
 
     def __init__(
         self,
@@ -324,6 +356,7 @@ class _Watch:
                 Y.astype(dtype),
                 Samples(None if weights is None else jnp.asarray(weights, dtype)),
             )
+        self.stop_at_noise = estimator.stop_at_noise
         self.best, self.best_at = -math.inf, 0
         self.scores: list[float] = []
         self.best_params: Params | None = None
@@ -348,4 +381,6 @@ class _Watch:
                 )
         if value > self.best + self.tol:
             self.best, self.best_at = value, progress.iteration
+        if self.stop_at_noise and progress.row.get("signal", math.inf) < NOISE:
+            return True
         return progress.iteration - self.best_at >= self.patience

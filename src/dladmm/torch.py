@@ -18,8 +18,9 @@ try:
 except ImportError as error:  # the extra is optional
     raise ImportError("PyTorch is not installed; pip install 'dladmm[torch]'") from error
 
+from dladmm.core.options import Callback, Options, Result
 from dladmm.core.problem import Problem
-from dladmm.core.solve import Callback, Options, Result, solve
+from dladmm.core.solve import solve
 from dladmm.core.state import Params
 from dladmm.io.network import Network
 from dladmm.io.plain import term_name

@@ -16,9 +16,9 @@ import numpy as np
 
 from dladmm._version import __version__
 from dladmm.bench.products import floor_seconds, iteration_products
+from dladmm.core.methods import iterate
 from dladmm.core.problem import Problem
 from dladmm.core.samples import blocks_for
-from dladmm.core.solve import iterate
 from dladmm.core.state import Data, State, initial_params, make_data, state_from_params
 from dladmm.core.sweep import SweepOptions
 from dladmm.core.updates import ClosedForm

@@ -91,14 +91,18 @@ def evaluate(
         x, y = read
         z = forward(problem, params, x)
         loss = total(problem.loss.value(z, y), weights)
-        if not problem.loss.classifies:
-            return (), Folded(sum=(loss, jnp.full((), jnp.nan, z.dtype)))
-        hits = (predicted_class(z) == predicted_class(2 * y - 1)).astype(z.dtype)
-        return (), Folded(sum=(loss, total(hits, weights)))
+        return (), Folded(sum=(loss, total(hits(problem, z, y), weights)))
 
-    loss, hits = samples.walk(body, (), (x, y))[1].sum
+    loss, right = samples.walk(body, (), (x, y))[1].sum
     count = mass(x.shape[0], samples.weights, loss.dtype)
-    return Evaluation(loss / count, hits / count)
+    return Evaluation(loss / count, right / count)
+
+
+def hits(problem: Problem, z: Array, y: Array) -> Array:
+    """1 for each sample whose class z names, else 0; NaN if the loss does not classify."""
+    if not problem.loss.classifies:
+        return jnp.full(z.shape[:1], jnp.nan, z.dtype)
+    return (predicted_class(z) == predicted_class(2 * y - 1)).astype(z.dtype)
 
 
 def predicted_class(z: Array) -> Array:
@@ -149,7 +153,7 @@ def subgradient_norm(problem: Problem, data: Data, state: State, rho: Array, nu:
     return jnp.sqrt(square)
 
 
-def relative_change(new: State, old: State) -> Array:
+def relative_change(new: State | Params, old: State | Params) -> Array:
     """|(W, b)+ - (W, b)| / |(W, b)+|, over all layers."""
     pairs = [*zip(new.W, old.W, strict=True), *zip(new.b, old.b, strict=True)]
     change = jnp.sum(jnp.stack([jnp.sum((one - two) ** 2) for one, two in pairs]))

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
-from functools import partial
 from typing import Any
 
 import jax
@@ -15,98 +13,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dladmm.core.certificate import Certificate, certify
-from dladmm.core.lagrangian import Evaluation, evaluate, lagrangian, subgradient_norm
+from dladmm.core.certificate import certify
+from dladmm.core.lagrangian import evaluate
+from dladmm.core.methods import Start, method_for
+from dladmm.core.options import Callback, Options, Progress, Result, Status
 from dladmm.core.problem import Problem
-from dladmm.core.samples import blocks_for
-from dladmm.core.schedules import Schedule, make_schedule
-from dladmm.core.state import (
-    Data,
-    Params,
-    State,
-    initial_params,
-    make_data,
-    refresh_products,
-    state_from_params,
-)
-from dladmm.core.sweep import SWEEPS, Record, SweepOptions
-from dladmm.core.updates import STEP_RULES, StepRule
+from dladmm.core.schedules import make_schedule
+from dladmm.core.state import Params, State, initial_params
+from dladmm.core.stream import Stream
+from dladmm.core.sweep import SweepOptions
+from dladmm.core.updates import STEP_RULES
 from dladmm.core.validation import check_inputs, check_options, check_params
-
-
-class Status(StrEnum):
-    """Why a run ended."""
-
-    CONVERGED = "converged"
-    MAX_ITER = "max_iter"
-    STOPPED = "stopped"
-    INTERRUPTED = "interrupted"
-    DIVERGED = "diverged"
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to solve. Penalties are per sample: they do not depend on the number of samples.
-
-    dual_start: "gradient" for u = -grad R(z_L), which Lemma 2 needs; "zero" as in the authors'
-    code; "auto" takes the gradient where rho > 2H. `tol` stops the run once the residual per
-    output and the relative change of (W, b) stay below it for `patience` iterations; 0 never
-    does. The real loss is recorded every `evaluate_every` iterations; running products are
-    recomputed every `refresh_every`. After a non-finite value rho is raised tenfold, at most
-    `max_recoveries` times.
-    """
-
-    method: str = "dladmm"
-    rho: float = 2.0
-    nu: float = 1.0
-    rho_schedule: str | Schedule = "constant"
-    nu_schedule: str | Schedule = "constant"
-    step_rule: str | StepRule = "closed-form"
-    zl_solver: str = "newton"
-    init: str = "he"
-    dual_start: str = "auto"
-    max_iter: int = 200
-    tol: float = 1e-5
-    patience: int = 3
-    evaluate_every: int = 10
-    refresh_every: int = 100
-    max_recoveries: int = 4
-    seed: int = 0
-    dtype: str = "float32"
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What a callback sees after an iteration: its records so far and its network.
-
-    A callback that returns True ends the run with status `stopped`.
-    """
-
-    iteration: int
-    max_iter: int
-    row: Mapping[str, float]
-    params: Params
-
-
-Callback = Callable[[Progress], bool | None]
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a run leaves: the network, why it ended, its records and its certificate.
-
-    `params` is the last network, or the best one recorded if the run was interrupted or
-    diverged. `history` maps names to one value per iteration; NaN where not sampled.
-    """
-
-    params: Params
-    best_params: Params
-    status: Status
-    message: str
-    n_iter: int
-    history: dict[str, list[float]]
-    certificate: Certificate
-    state: State
 
 
 def solve(
@@ -117,12 +34,14 @@ def solve(
     sample_weight: Any = None,
     options: Options | None = None,
     params: Params | None = None,
+    stream: Stream | None = None,
     callback: Callback | None = None,
 ) -> Result:
     """Minimise Problem 2 for this data, by `options.method`, from `params` or random weights.
 
     y has one column per network output (one-hot rows for log_loss). Ctrl-C ends the run with the
-    best network recorded so far.
+    best network recorded so far. `stream` is the state another run over mini-batches ended with:
+    this one goes on from there, moments included.
     """
     options = options or Options()
     check_options(problem, options)
@@ -131,39 +50,7 @@ def solve(
         check_params(problem, params)
     # A context, not a configuration: the caller's own JAX settings stay as they are.
     with jax.enable_x64(options.dtype == "float64"):
-        return _Run(problem, options, arrays, params, callback).run()
-
-
-@partial(jax.jit, static_argnames=("method", "problem", "options"), donate_argnames="state")
-def iterate(
-    method: str,
-    problem: Problem,
-    options: SweepOptions,
-    data: Data,
-    state: State,
-    rho: Array,
-    nu: Array,
-    with_loss: Array,
-) -> tuple[State, Params, Array]:
-    """One iteration as one program: the new state, a copy of its network, and all its records.
-
-    The records come as a single vector; the real loss is in it where `with_loss` asks for it.
-    """
-    state, record = SWEEPS[method](problem, options, data, state, rho, nu)
-    nan = jnp.full((), jnp.nan, state.u.dtype)
-    real = jax.lax.cond(
-        with_loss,
-        lambda params: evaluate(problem, params, data.x, data.y, data.samples),
-        lambda params: Evaluation(nan, nan),
-        state.params,
-    )
-    scalars = jax.tree.leaves((record, real))
-    return state, state.params, jnp.stack([s.astype(state.u.dtype) for s in scalars])
-
-
-@partial(jax.jit, static_argnames="problem")
-def _start_value(problem: Problem, data: Data, state: State, rho: Array, nu: Array) -> Array:
-    return lagrangian(problem, data, state, rho, nu).value
+        return _Run(problem, options, arrays, params, stream, callback).run()
 
 
 class _Run:
@@ -175,26 +62,17 @@ class _Run:
         options: Options,
         arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None],
         params: Params | None,
+        stream: Stream | None,
         callback: Callback | None,
     ):
         self.problem, self.options, self.callback = problem, options, callback
+        self.method = method_for(options, stream)
         self.began = time.perf_counter()
-        x, y, weights = arrays
+        x, _, weights = arrays
         self.n_samples = x.shape[0]
         self.mass = float(x.shape[0] if weights is None else weights.sum())
         self.dtype = jnp.dtype(x.dtype)
-        blocks, padding = blocks_for(x.shape[0])
-        if padding:  # repeated rows of weight zero fill the last block
-            weights = np.ones(x.shape[0], x.dtype) if weights is None else weights
-            weights = np.pad(weights, (0, padding))
-            x, y = (np.pad(v, ((0, padding), (0, 0)), mode="edge") for v in (x, y))
-        self.data = make_data(
-            problem,
-            jnp.asarray(x),
-            jnp.asarray(y),
-            None if weights is None else jnp.asarray(weights),
-            blocks,
-        )
+        self.data = self.method.prepare(problem, arrays)
         rule = options.step_rule
         self.sweep = SweepOptions(
             STEP_RULES[rule] if isinstance(rule, str) else rule, options.zl_solver
@@ -209,13 +87,20 @@ class _Run:
         self.least_rho = 0.0
         self.recoveries = 0
         self.restarted = False
+        if stream is not None:
+            params = stream.params
         if params is None:
             scale = root_mean_square(arrays[0], arrays[2])
-            params = initial_params(problem, options.init, options.seed, self.dtype, scale)
+            output = problem.loss.target_scale(arrays[1], arrays[2])
+            init = self.method.init if options.init == "auto" else options.init
+            params = initial_params(problem, init, options.seed, self.dtype, scale, output)
         self.good = jax.tree.map(lambda v: jnp.asarray(v, self.dtype), params)
         self.best, self.best_loss = self.good, math.inf
         self.lemma2_at_start = self._dual_from_gradient()
-        self.state = self._restore(authors_output=options.init == "paper")
+        if stream is None:
+            self.state = self._restore(authors_output=options.init == "paper")
+        else:
+            self.state = jax.tree.map(jnp.array, stream)  # a copy: iterations donate their state
         self.rows: list[dict[str, float]] = []
         self.quiet = 0
         self.message = ""
@@ -225,16 +110,15 @@ class _Run:
             return self.penalty["rho"] > 2 * self.problem.loss.lipschitz
         return self.options.dual_start == "gradient"
 
-    def _restore(self, authors_output: bool = False) -> State:
+    def _restore(self, authors_output: bool = False) -> Any:
         """A feasible state from the last good network, by a forward pass."""
         # Donation takes the state's buffers, so the network kept aside must be a copy.
         params = jax.tree.map(jnp.copy, self.good)
-        return state_from_params(
-            self.problem, params, self.data, self._dual_from_gradient(), authors_output
-        )
+        start = Start(self._dual_from_gradient(), authors_output)
+        return self.method.begin(self.problem, self.data, params, start)
 
     def run(self) -> Result:
-        start = _start_value(self.problem, self.data, self.state, *self._penalties())
+        start = self.method.objective(self.problem, self.data, self.state, self._penalties())
         status = Status.MAX_ITER
         try:
             status = self._loop()
@@ -274,30 +158,33 @@ class _Run:
             self.penalty[name] = schedule(k, self.penalty[name], row)
         self.penalty["rho"] = max(self.penalty["rho"], self.least_rho)
         if k and k % self.options.refresh_every == 0:
-            self.state = refresh_products(self.problem, self.data, self.state)
+            self.state = self.method.refresh(self.problem, self.data, self.state)
         sampled = k % self.options.evaluate_every == 0 or k == self.options.max_iter - 1
-        self.state, params, vector = iterate(
-            self.options.method,
+        self.state, params, vector = self.method.advance(
             self.problem,
             self.sweep,
             self.data,
             self.state,
-            *self._penalties(),
+            self._penalties(),
             self.flags[sampled],
         )
-        known = {**self.penalty, "restarted": float(self.restarted)}
+        known = {"restarted": float(self.restarted)}
+        if self.method.has_penalties:
+            known |= self.penalty
         self.restarted = False
         return _Launched(params, vector, known)
 
     def _absorb(self, launched: _Launched) -> Status | None:
         """Record a finished iteration; the status it ends the run with, if it does."""
         values = np.asarray(launched.vector, dtype=np.float64).tolist()
-        row = dict(zip(record_names(self.problem), values, strict=True)) | launched.known
+        row = dict(zip(self.method.names(self.problem), values, strict=True)) | launched.known
+        row.setdefault("residual", 0.0)  # a restored point is feasible
         if not all(math.isfinite(row[name]) for name in ("lagrangian", "residual", "change")):
             return Status.DIVERGED
         row["gap"] = row["train_loss"] - row["risk"] / self.mass
-        row["c_k"] = min(row["moved"], self.rows[-1]["c_k"] if self.rows else math.inf)
-        row["k_c_k"] = (len(self.rows) + 1) * row["c_k"]
+        if "moved" in row:
+            row["c_k"] = min(row["moved"], self.rows[-1]["c_k"] if self.rows else math.inf)
+            row["k_c_k"] = (len(self.rows) + 1) * row["c_k"]
         row["seconds"] = time.perf_counter() - self.began
         self.rows.append(row)
         self.good = launched.params
@@ -311,7 +198,7 @@ class _Run:
 
     def _is_quiet(self, row: Mapping[str, float]) -> bool:
         """Whether residual and change have stayed below `tol` for `patience` iterations."""
-        per_output = row["residual"] / math.sqrt(self.mass * self.data.y.shape[1])
+        per_output = row["residual"] / math.sqrt(self.mass * self.problem.layers[-1].n_out)
         quiet = max(per_output, row["change"]) < self.options.tol
         self.quiet = self.quiet + 1 if quiet else 0
         return self.quiet >= self.options.patience
@@ -319,7 +206,7 @@ class _Run:
     def _recover(self) -> bool:
         """Back to the last good network with a larger rho; False when that is used up."""
         self.recoveries += 1
-        if self.recoveries > self.options.max_recoveries:
+        if not self.method.has_penalties or self.recoveries > self.options.max_recoveries:
             return False
         self.least_rho = min(10 * self.penalty["rho"], MAX_RHO)
         self.penalty["rho"] = self.least_rho
@@ -339,11 +226,8 @@ class _Run:
         if self.rows and self.rows[-1]["train_loss"] < self.best_loss:
             self.best = self.good
         at_once = status is Status.INTERRUPTED
-        norm = (
-            math.nan
-            if at_once
-            else float(subgradient_norm(self.problem, self.data, self.state, *self._penalties()))
-        )
+        where = (self.problem, self.data, self.state, self._penalties())
+        norm = math.nan if at_once else float(self.method.stationarity(*where))
         rows = self.rows
         certificate = certify(
             self.problem,
@@ -365,11 +249,13 @@ class _Run:
             n_iter=len(rows),
             history={name: [row[name] for row in rows] for name in names},
             certificate=certificate,
-            state=self._without_padding(),
+            state=self._without_padding(self.state),
         )
 
-    def _without_padding(self) -> State:
+    def _without_padding(self, s: Any) -> Any:
         """The state of the caller's own rows; each padded array is freed once it is cut."""
+        if not isinstance(s, State):
+            return s  # it holds no rows
 
         def cut(v: Array) -> Array:
             if v.shape[0] == self.n_samples:
@@ -379,7 +265,6 @@ class _Run:
             v.delete()
             return kept
 
-        s = self.state
         z, a, p, u = jax.tree.map(cut, (s.z, s.a, s.p, s.u))
         return State(s.W, s.b, z, a, p, u)
 
@@ -391,7 +276,9 @@ class _Run:
             Status.STOPPED: "the callback asked to stop",
             Status.INTERRUPTED: "interrupted; this is the best network recorded",
             Status.DIVERGED: (
-                f"values became non-finite {self.recoveries} times, at last with"
+                "the loss is not finite at the start; try standardised inputs, or float64"
+                if not self.method.has_penalties
+                else f"values became non-finite {self.recoveries} times, at last with"
                 f" rho={self.penalty['rho']:g}, nu={self.penalty['nu']:g}; this is the best"
                 " network recorded. Try standardised inputs, a larger rho, or float64"
             ),
@@ -415,17 +302,3 @@ class _Launched:
     params: Params
     vector: Array
     known: dict[str, float]
-
-
-def record_names(problem: Problem) -> list[str]:
-    """Names of the record vector's entries, in the order `iterate` stacks them."""
-    hidden = range(1, problem.n_layers)
-    parts = [
-        "lagrangian",
-        "risk",
-        "regularization",
-        "residual",
-        *(f"linear_gap_{l}" for l in hidden),
-        *(f"activation_gap_{l}" for l in hidden),
-    ]
-    return [*parts, *Record._fields[1:], "train_loss", "train_accuracy"]

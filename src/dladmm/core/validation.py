@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dladmm.core.methods import method_names
 from dladmm.core.problem import Problem
 from dladmm.core.schedules import make_schedule
 from dladmm.core.state import INITIALIZERS, Params
-from dladmm.core.sweep import SWEEPS
 from dladmm.core.updates import STEP_RULES, Backtracking, ClosedForm
 from dladmm.terms.zl_solvers import zl_solvers
 
 if TYPE_CHECKING:
-    from dladmm.core.solve import Options
+    from dladmm.core.options import Options
 
 DTYPES = ("float32", "float64")
 DUAL_STARTS = ("auto", "gradient", "zero")
@@ -33,11 +33,18 @@ def _integer(name: str, value: Any, least: int) -> None:
 
 def check_options(problem: Problem, options: Options) -> None:
     """ValueError for an option that is unknown, out of range, or does not fit the problem."""
-    _one_of("method", options.method, SWEEPS)
+    _one_of("method", options.method, method_names())
     _one_of("zl_solver", options.zl_solver, zl_solvers)
-    _one_of("init", options.init, INITIALIZERS)
+    _one_of("init", options.init, ("auto", *INITIALIZERS))
     _one_of("dual_start", options.dual_start, DUAL_STARTS)
     _one_of("dtype", options.dtype, DTYPES)
+    if options.batch_size is not None:
+        _integer("batch_size", options.batch_size, 1)
+        if options.method != "restored":
+            raise ValueError(
+                f"batch_size={options.batch_size!r} does not fit method={options.method!r}, which"
+                " works on all samples at once; expected None, or method='restored'"
+            )
     if not isinstance(options.step_rule, ClosedForm | Backtracking):
         _one_of("step_rule", options.step_rule, STEP_RULES)
     for name, least in (

@@ -8,7 +8,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from dladmm.core.solve import Progress as Iteration
+from dladmm.core.options import Progress as Iteration
 
 
 class ProgressBar:

@@ -49,6 +49,15 @@ class Dense:
         """K with sum_i omega_i |A(D, a_i)|^2 = <D K, D> for every D, row by row."""
         return weighted(a, weights).T @ a
 
+    def gram_with_bias(self, a: Array, weights: Array | None) -> Array:
+        """K with sum_i omega_i |A(D, a_i) + d|^2 = <[D d] K, [D d]>: the Gram matrix of [a, 1]."""
+        with_one = jnp.concatenate([a, jnp.ones((a.shape[0], 1), a.dtype)], axis=1)
+        return weighted(with_one, weights).T @ with_one
+
+    def unit_gram(self, r: Array, weights: Array | None) -> Array:
+        """sum_i omega_i r_i r_i^T, the second moments of what arrives at the units."""
+        return weighted(r, weights).T @ r
+
     def times_gram(self, D: Array, K: Array) -> Array:
         """D K: the adjoint of W -> A(W, a) at A(D, a), without a pass over the samples."""
         return D @ K

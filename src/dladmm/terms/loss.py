@@ -12,6 +12,7 @@ digits of q in float32.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -58,6 +59,10 @@ class Loss:
     def predict(self, z: Array) -> Array:
         """What the network's output z stands for: probabilities, or the values themselves."""
         return z
+
+    def target_scale(self, y: np.ndarray, weights: np.ndarray | None) -> tuple[Any, Any]:
+        """The centre and the spread an output starts with, one each or one per output."""
+        return 0.0, 1.0
 
     def initial_output(self, y: Array) -> Array:
         """The z_L a run of the authors' code starts from."""

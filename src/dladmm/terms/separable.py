@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -135,7 +135,17 @@ class Hinge(OneVsRest):
 
 
 @dataclass(frozen=True)
-class Huber(Separable):
+class Distance(Separable):
+    """A loss of z - y alone: outputs have the unit of the targets, and start on their scale."""
+
+    def target_scale(self, y: np.ndarray, weights: np.ndarray | None) -> tuple[Any, Any]:
+        centre = np.average(y, axis=0, weights=weights)
+        spread = np.sqrt(np.average((y - centre) ** 2, axis=0, weights=weights))
+        return centre, np.where(spread > 0, spread, 1.0)
+
+
+@dataclass(frozen=True)
+class Huber(Distance):
     """R(z; y) = d^2/2 for |d| <= delta, else delta |d| - delta^2/2, with d = z - y; H = 1."""
 
     delta: float = 1.0
@@ -160,7 +170,7 @@ class Huber(Separable):
 
 
 @dataclass(frozen=True)
-class Quantile(Separable):
+class Quantile(Distance):
     """The pinball loss: R(z; y) = quantile (y - z) below y, (1 - quantile) (z - y) above; no H."""
 
     quantile: float = 0.5
@@ -229,7 +239,7 @@ class Poisson(Separable):
 
 
 @dataclass(frozen=True)
-class SquaredError(Separable):
+class SquaredError(Distance):
     """R(z; y) = 1/2 (z - y)^2, H = 1."""
 
     @property

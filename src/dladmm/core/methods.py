@@ -1,0 +1,292 @@
+"""The methods, each as the loop sees it: begin, advance by one iteration, say where it stands.
+
+`Relaxed` iterates on all variables of L_rho by a sweep of `core.sweep`; `FullBatch` and `MiniBatch`
+are restored sweeps, which iterate on the network alone. What an iteration tells is one vector of
+scalars, so a single small transfer brings all of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from dladmm.core import restored, stream
+from dladmm.core.lagrangian import Evaluation, evaluate, lagrangian, subgradient_norm
+from dladmm.core.problem import Problem
+from dladmm.core.restored import Restored, RestoredRecord
+from dladmm.core.samples import blocks_for
+from dladmm.core.state import Data, Params, State, make_data, refresh_products, state_from_params
+from dladmm.core.stream import Batches, Stream, StreamRecord
+from dladmm.core.sweep import SWEEPS, Record, SweepOptions
+
+if TYPE_CHECKING:
+    from dladmm.core.options import Options
+
+Penalties = tuple[Array, Array]  # rho, nu
+Arrays = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # x, y, sample weights
+
+
+@dataclass(frozen=True)
+class Start:
+    """How z_L and u begin: u = -grad R(z_L) or 0, and z_L at the authors' +-1 if asked."""
+
+    dual_from_gradient: bool = True
+    authors_output: bool = False
+
+
+class Method(Protocol):
+    """What the loop asks of a method; `state` is the method's own pytree."""
+
+    @property
+    def has_penalties(self) -> bool:
+        """Whether rho and nu mean anything; a run with them can be restarted with larger ones."""
+
+    @property
+    def init(self) -> str:
+        """Where its runs start unless told."""
+
+    def prepare(self, problem: Problem, arrays: Arrays) -> Any:
+        """The data as the method reads them."""
+
+    def begin(self, problem: Problem, data: Any, params: Params, start: Start) -> Any:
+        """A feasible state of this network; takes over the buffers of `params`."""
+
+    def advance(
+        self,
+        problem: Problem,
+        options: SweepOptions,
+        data: Any,
+        state: Any,
+        penalties: Penalties,
+        with_loss: Array,
+    ) -> tuple[Any, Params, Array]:
+        """One iteration: the new state, a copy of its network, and its records as one vector."""
+
+    def names(self, problem: Problem) -> list[str]:
+        """Names of that vector's entries."""
+
+    def refresh(self, problem: Problem, data: Any, state: Any) -> Any:
+        """The same state without the rounding its running quantities have gathered."""
+
+    def objective(self, problem: Problem, data: Any, state: Any, penalties: Penalties) -> Array:
+        """The value the method promises not to raise."""
+
+    def stationarity(self, problem: Problem, data: Any, state: Any, penalties: Penalties) -> Array:
+        """The norm of the objective's smallest subgradient."""
+
+
+@partial(jax.jit, static_argnames=("method", "problem", "options"), donate_argnames="state")
+def iterate(
+    method: str,
+    problem: Problem,
+    options: SweepOptions,
+    data: Data,
+    state: State,
+    rho: Array,
+    nu: Array,
+    with_loss: Array,
+) -> tuple[State, Params, Array]:
+    """One sweep as one program; the real loss is in its records where `with_loss` asks for it."""
+    state, record = SWEEPS[method](problem, options, data, state, rho, nu)
+    nan = jnp.full((), jnp.nan, state.u.dtype)
+    real = jax.lax.cond(
+        with_loss,
+        lambda params: evaluate(problem, params, data.x, data.y, data.samples),
+        lambda params: Evaluation(nan, nan),
+        state.params,
+    )
+    return state, state.params, stacked((record, real), state.u.dtype)
+
+
+def stacked(scalars: Any, dtype: jnp.dtype) -> Array:
+    """Every scalar of a pytree, in one vector."""
+    return jnp.stack([s.astype(dtype) for s in jax.tree.leaves(scalars)])
+
+
+@dataclass(frozen=True)
+class Relaxed:
+    """A method on all variables of L_rho: dlADMM itself, or the baseline."""
+
+    sweep: str
+    has_penalties: bool = True
+    init: str = "he"
+
+    def prepare(self, problem: Problem, arrays: Arrays) -> Data:
+        return padded_data(problem, arrays, with_gram=True)
+
+    def begin(self, problem: Problem, data: Data, params: Params, start: Start) -> State:
+        return state_from_params(
+            problem, params, data, start.dual_from_gradient, start.authors_output
+        )
+
+    def advance(
+        self,
+        problem: Problem,
+        options: SweepOptions,
+        data: Data,
+        state: State,
+        penalties: Penalties,
+        with_loss: Array,
+    ) -> tuple[State, Params, Array]:
+        return iterate(self.sweep, problem, options, data, state, *penalties, with_loss)
+
+    def names(self, problem: Problem) -> list[str]:
+        hidden = range(1, problem.n_layers)
+        parts = [
+            "lagrangian",
+            "risk",
+            "regularization",
+            "residual",
+            *(f"linear_gap_{l}" for l in hidden),
+            *(f"activation_gap_{l}" for l in hidden),
+        ]
+        return [*parts, *Record._fields[1:], "train_loss", "train_accuracy"]
+
+    def refresh(self, problem: Problem, data: Data, state: State) -> State:
+        return refresh_products(problem, data, state)
+
+    def objective(self, problem: Problem, data: Data, state: State, penalties: Penalties) -> Array:
+        return _lagrangian_value(problem, data, state, *penalties)
+
+    def stationarity(
+        self, problem: Problem, data: Data, state: State, penalties: Penalties
+    ) -> Array:
+        return subgradient_norm(problem, data, state, *penalties)
+
+
+@partial(jax.jit, static_argnames="problem")
+def _lagrangian_value(problem: Problem, data: Data, state: State, rho: Array, nu: Array) -> Array:
+    return lagrangian(problem, data, state, rho, nu).value
+
+
+@dataclass(frozen=True)
+class FullBatch:
+    """Restored sweeps over the full batch: F itself, which never rises."""
+
+    has_penalties: bool = False
+    init: str = "scaled"
+
+    def prepare(self, problem: Problem, arrays: Arrays) -> Data:
+        return padded_data(problem, arrays, with_gram=False)
+
+    def begin(self, problem: Problem, data: Data, params: Params, start: Start) -> Restored:
+        return _begin(problem, data, params)
+
+    def advance(
+        self,
+        problem: Problem,
+        options: SweepOptions,
+        data: Data,
+        state: Restored,
+        penalties: Penalties,
+        with_loss: Array,
+    ) -> tuple[Restored, Params, Array]:
+        return iterate_restored(problem, data, state)
+
+    def names(self, problem: Problem) -> list[str]:
+        return list(RestoredRecord._fields)
+
+    def refresh(self, problem: Problem, data: Data, state: Restored) -> Restored:
+        return state  # nothing in it is a running quantity
+
+    def objective(
+        self, problem: Problem, data: Data, state: Restored, penalties: Penalties
+    ) -> Array:
+        return state.measured.objective
+
+    def stationarity(
+        self, problem: Problem, data: Data, state: Restored, penalties: Penalties
+    ) -> Array:
+        return restored.gradient_norm(problem, state.params, state.measured)
+
+
+_begin = partial(jax.jit, static_argnames="problem")(restored.begin)
+
+
+@partial(jax.jit, static_argnames="problem", donate_argnames="state")
+def iterate_restored(
+    problem: Problem, data: Data, state: Restored
+) -> tuple[Restored, Params, Array]:
+    """One restored sweep as one program."""
+    state, record = restored.restored_sweep(problem, data, state)
+    return state, state.params, stacked(record, state.step.dtype)
+
+
+@dataclass(frozen=True)
+class MiniBatch:
+    """Restored sweeps over mini-batches; one iteration is an epoch."""
+
+    batch_size: int
+    seed: int
+    decay: bool = True
+    seen: int = 0
+    has_penalties: bool = False
+    init: str = "scaled"
+
+    def prepare(self, problem: Problem, arrays: Arrays) -> Batches:
+        return Batches(*arrays, self.batch_size, self.seed, self.decay, self.seen)
+
+    def begin(self, problem: Problem, data: Batches, params: Params, start: Start) -> Stream:
+        return stream.begin(problem, params)
+
+    def advance(
+        self,
+        problem: Problem,
+        options: SweepOptions,
+        data: Batches,
+        state: Stream,
+        penalties: Penalties,
+        with_loss: Array,
+    ) -> tuple[Stream, Params, Array]:
+        state, record = stream.epoch(problem, data, state)
+        params = jax.tree.map(jnp.copy, state.params)  # the next epoch donates its own
+        return state, params, stacked(record, state.scale.dtype)
+
+    def names(self, problem: Problem) -> list[str]:
+        return list(StreamRecord._fields)
+
+    def refresh(self, problem: Problem, data: Batches, state: Stream) -> Stream:
+        return state
+
+    def objective(
+        self, problem: Problem, data: Batches, state: Stream, penalties: Penalties
+    ) -> Array:
+        return jnp.full((), jnp.nan, state.scale.dtype)  # no pass over all samples is ever made
+
+    def stationarity(
+        self, problem: Problem, data: Batches, state: Stream, penalties: Penalties
+    ) -> Array:
+        return jnp.full((), jnp.nan, state.scale.dtype)
+
+
+def method_names() -> tuple[str, ...]:
+    return ("restored", *SWEEPS)
+
+
+def method_for(options: Options, resumed: Stream | None = None) -> Method:
+    """The method these options name, going on from a stream if one is given."""
+    if options.method != "restored":
+        return Relaxed(options.method)
+    if options.batch_size is None:
+        return FullBatch()
+    seen = 0 if resumed is None else int(resumed.seen)
+    # The order of rows differs from one resumed pass to the next.
+    return MiniBatch(options.batch_size, options.seed + seen, options.batch_decay, seen)
+
+
+def padded_data(problem: Problem, arrays: Arrays, with_gram: bool) -> Data:
+    """The rows on the device, cut into blocks; repeated rows of weight zero fill the last one."""
+    x, y, weights = arrays
+    blocks, padding = blocks_for(x.shape[0])
+    if padding:
+        weights = np.ones(x.shape[0], x.dtype) if weights is None else weights
+        weights = np.pad(weights, (0, padding))
+        x, y = (np.pad(v, ((0, padding), (0, 0)), mode="edge") for v in (x, y))
+    on_device = None if weights is None else jnp.asarray(weights)
+    return make_data(problem, jnp.asarray(x), jnp.asarray(y), on_device, blocks, with_gram)

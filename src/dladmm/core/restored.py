@@ -1,0 +1,383 @@
+"""Restored sweeps: the relaxation is closed again before every step, so the true loss is minimised.
+
+The objective is the training loss itself, with z_L the network's output:
+
+    F(W, b) = sum_i omega_i R(z_L,i; y_i) + sum_l Omega_l(W_l).
+
+One iteration:
+
+1. Restore. z_l = p_l + b_l, a_l = f_l(z_l), u = -grad R(z_L) (Lemma 2): a feasible point, where
+   L_rho is F. Nothing of it is kept but sums over samples: the memory is that of one block.
+2. Backward sweep. The dual gives the gradient at a_{L-1}; each layer's residual target is
+   r_l = f_l'(z_l) o g_l, g_l the gradient at a_l (*first-order*). Where f_l' says nothing (sign,
+   step) the target comes from the paper's z update instead (*closed*).
+3. W_l and b_l together, in a matrix metric: with A = [a_{l-1}, 1],
+
+       [W b]+ = argmin_V <G, V - [W b]> + 1/(2 t) <S~ (V - [W b]) K~, V - [W b]> + Omega_l(W),
+       K~ = A^T A + delta mean(diag(A^T A)) I,   S~ = (S/mean(diag(S)) + epsilon I)/(1 + epsilon),
+
+   with G = r^T A and S = r^T r. Relatives: K-FAC, LocoProp, proximal backpropagation.
+4. Safeguard. The step t is accepted only if F falls enough, else it is shortened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.scipy.linalg import cho_factor, cho_solve
+
+from dladmm.core.lagrangian import hits, relative_change
+from dladmm.core.problem import Problem
+from dladmm.core.samples import Folded
+from dladmm.core.state import Data, Params
+from dladmm.terms.activations import Activation
+from dladmm.terms.layers import Dense, mass, total
+from dladmm.terms.regularizers import Regularizer
+
+DELTA = 3.0  # damping of the input side, relative to its mean diagonal
+EPSILON = 0.1  # damping of the output side
+MAX_TRIALS = 16
+SUFFICIENT = 1e-4  # the share of the predicted decrease a step must bring
+SHORTEST, SHORTER, LONGER = 0.1, 0.5, 4.0  # how far the step changes at once
+INNER_STEPS = 30  # of the prox in the matrix metric
+SAMPLES_PER_UNIT = 8  # what the metric's second moments are estimated from
+
+
+class LayerSums(NamedTuple):
+    """Sums over samples that a layer's step needs.
+
+    gradient: r^T [a, 1], the gradient in [W b] of the loss. inputs, outputs: the second moments
+    [a, 1]^T [a, 1] and r^T r. squares: the sum of every sample's squared gradient.
+    """
+
+    gradient: Array
+    inputs: Array
+    outputs: Array
+    squares: Array
+
+
+class Measured(NamedTuple):
+    """The network on the data: loss sum, Omega, weight of the rightly classified, layer sums."""
+
+    risk: Array
+    penalty: Array
+    hits: Array
+    layers: tuple[LayerSums, ...]
+
+    @property
+    def objective(self) -> Array:
+        """F, the sum over samples and the regularisers."""
+        return self.risk + self.penalty
+
+
+class Restored(NamedTuple):
+    """What an iteration hands to the next: the network, its step length and its measurement.
+
+    `gains` are |r_l|^2 / |r_L|^2 of each layer at the start: how much a change at layer l changes
+    the output. They make a step independent of the unit of the targets.
+    """
+
+    params: Params
+    step: Array
+    gains: Array
+    measured: Measured
+
+
+class RestoredRecord(NamedTuple):
+    """What one iteration tells. `lagrangian` is F: at a restored point L_rho is the true loss.
+
+    `step` is the step taken, `trials` how many were measured, `accepted` whether one was taken,
+    `gradient` the norm of F's smallest subgradient, `signal` how far the loss gradient exceeds its
+    own sampling noise.
+    """
+
+    lagrangian: Array
+    risk: Array
+    regularization: Array
+    change: Array
+    step: Array
+    trials: Array
+    accepted: Array
+    gradient: Array
+    signal: Array
+    train_loss: Array
+    train_accuracy: Array
+
+
+def signal(f: Activation, z: Array, g: Array) -> Array:
+    """The residual target r of a layer with pre-activations z from the gradient g at a = f(z).
+
+    First-order: f'(z) o g. Closed, for a discontinuous f: z - z+ with z+ the paper's update
+    towards a - g/nu, where nu is the root mean square of the sample's g; r is scaled back by nu.
+    """
+    if f.continuous:
+        return f.slopes(z)[0] * g
+    tiny = np.finfo(z.dtype).tiny
+    nu = jnp.sqrt(jnp.mean(g * g, axis=tuple(range(1, g.ndim)), keepdims=True))
+    target = f(z) - g / jnp.maximum(nu, tiny)
+    return nu * (z - f.argmin_z(z, target))
+
+
+class Point(NamedTuple):
+    """A restored point: the inputs a_{l-1} of every layer, its residual targets r_l, and z_L."""
+
+    inputs: tuple[Array, ...]
+    targets: tuple[Array, ...]
+    output: Array
+
+
+def restore(problem: Problem, params: Params, x: Array, y: Array) -> Point:
+    """The forward pass, and the backward sweep from u = -grad R(z_L)."""
+    last = problem.n_layers - 1
+    inputs, z = [x], []
+    for l, layer in enumerate(problem.layers):
+        z.append(layer.apply(params.W[l], inputs[l]) + params.b[l])
+        if l < last:
+            inputs.append(problem.activations[l](z[l]))
+    targets = [problem.loss.gradient(z[last], y)]
+    for l in range(last, 0, -1):
+        g = problem.layers[l].adjoint_a(params.W[l], targets[-1])
+        targets.append(signal(problem.activations[l - 1], z[l - 1], g))
+    return Point(tuple(inputs), tuple(targets[::-1]), z[last])
+
+
+def measure(problem: Problem, data: Data, params: Params) -> Measured:
+    """The restored point of every block of samples, and every sum over it that a step needs."""
+    rows = data.x.shape[0] // data.samples.blocks
+    probe = probe_rows(problem, data.x.shape[0], rows)
+
+    def body(weights: Array | None, _: Any, read: Any) -> tuple[Any, Folded]:
+        x, y = read
+        point = restore(problem, params, x, y)
+        few = None if weights is None else weights[:probe]
+        sums = tuple(
+            LayerSums(
+                gradient_with_bias(layer, r, a, weights),
+                layer.gram_with_bias(a[:probe], few),
+                layer.unit_gram(r[:probe], few),
+                gradient_with_bias(layer, r[:probe] ** 2, a[:probe] ** 2, few),
+            )
+            for layer, a, r in zip(problem.layers, point.inputs, point.targets, strict=True)
+        )
+        right = total(hits(problem, point.output, y), weights)
+        risk = total(problem.loss.value(point.output, y), weights)
+        return (), Folded(sum=(risk, right, mass(probe, few, risk.dtype), sums))
+
+    risk, right, probed, sums = data.samples.walk(body, (), (data.x, data.y))[1].sum
+    # Moments of a part of the samples stand for those of all.
+    share = mass(data.x.shape[0], data.weights, risk.dtype) / jnp.maximum(probed, 1e-30)
+    layers = tuple(
+        LayerSums(s.gradient, share * s.inputs, share * s.outputs, share * s.squares) for s in sums
+    )
+    return Measured(risk, regularization(problem, params), right, layers)
+
+
+def gradient_with_bias(layer: Dense, r: Array, a: Array, weights: Array | None) -> Array:
+    """sum_i omega_i r_i [a_i, 1]^T."""
+    bias = layer.unit_sum(r, weights)[:, None]
+    return jnp.concatenate([layer.adjoint_W(r, a, weights), bias], axis=1)
+
+
+def probe_rows(problem: Problem, n_samples: int, block_rows: int) -> int:
+    """Rows of each block that second moments are estimated from: all, unless N >> n."""
+    widest = max(max(layer.n_in, layer.n_out) for layer in problem.layers)
+    share = SAMPLES_PER_UNIT * widest / n_samples
+    return block_rows if share > 0.5 else max(1, round(share * block_rows))
+
+
+def regularization(problem: Problem, params: Params) -> Array:
+    """sum_l Omega_l(W_l)."""
+    terms = zip(problem.regularizers, params.W, strict=True)
+    return sum((t.value(W) for t, W in terms), jnp.zeros((), params.W[0].dtype))
+
+
+def begin(problem: Problem, data: Data, params: Params) -> Restored:
+    """The start of a run."""
+    measured = measure(problem, data, params)
+    gains = layer_gains([sums.outputs for sums in measured.layers])
+    return Restored(params, jnp.ones((), gains.dtype), gains, measured)
+
+
+def layer_gains(outputs: Sequence[Array]) -> Array:
+    """|r_l|^2 / |r_L|^2 of each layer, from the moments of r; 1 where nothing arrives."""
+    sizes = jnp.stack([jnp.trace(S) for S in outputs])
+    gains = sizes / jnp.maximum(sizes[-1], np.finfo(sizes.dtype).tiny)
+    return jnp.where(gains > 0, gains, 1)
+
+
+class Metric(NamedTuple):
+    """K~ and S~ of one layer, and the direction -S~^-1 (G + dOmega) K~^-1 of a quadratic Omega."""
+
+    inputs: Array
+    outputs: Array
+    direction: Array
+
+
+def metric(sums: LayerSums, gradient: Array, gain: Array) -> Metric:
+    """The matrix metric of a layer's sums, and `gradient` turned into a direction by it."""
+    inputs = damped_inputs(sums.inputs, DELTA)
+    outputs = damped_outputs(sums.outputs, EPSILON, gain)
+    solved = cho_solve(cho_factor(inputs), gradient.T).T
+    return Metric(inputs, outputs, -cho_solve(cho_factor(outputs), solved))
+
+
+def damped_inputs(K: Array, delta: float) -> Array:
+    """K~ = K + delta mean(diag(K)) I."""
+    return K + delta * mean_diagonal(K) * identity(K)
+
+
+def damped_outputs(S: Array, epsilon: float, gain: Array) -> Array:
+    """S~ = gain (S/mean(diag(S)) + epsilon I)/(1 + epsilon)."""
+    return gain * (S / mean_diagonal(S) + epsilon * identity(S)) / (1 + epsilon)
+
+
+def mean_diagonal(M: Array) -> Array:
+    """The mean of the diagonal, never zero."""
+    return jnp.maximum(jnp.trace(M) / M.shape[0], np.finfo(M.dtype).tiny)
+
+
+def identity(M: Array) -> Array:
+    return jnp.eye(M.shape[0], dtype=M.dtype)
+
+
+def prox_in_metric(term: Regularizer, V: Array, G: Array, m: Metric, t: Array) -> Array:
+    """argmin_V' <G, V' - V> + 1/(2t) <S~ (V' - V) K~, V' - V> + Omega(W'), V = [W b], by FISTA.
+
+    A few steps from V: the last one is a prox, so zeros and constraints are exact. The largest
+    eigenvalue of a symmetric matrix is at most its largest row sum.
+    """
+    bound = jnp.max(jnp.sum(jnp.abs(m.inputs), 1)) * jnp.max(jnp.sum(jnp.abs(m.outputs), 1)) / t
+
+    def advance(_: int, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        best, ahead, momentum = carry
+        slope = G + m.outputs @ (ahead - V) @ m.inputs / t
+        moved = ahead - slope / bound
+        new = jnp.concatenate([term.prox(moved[:, :-1], 1 / bound), moved[:, -1:]], axis=1)
+        following = (1 + jnp.sqrt(1 + 4 * momentum**2)) / 2
+        return new, new + (momentum - 1) / following * (new - best), following
+
+    start = (V, V, jnp.ones((), V.dtype))
+    return jax.lax.fori_loop(0, INNER_STEPS, advance, start)[0]
+
+
+def joined(params: Params, l: int) -> Array:
+    """[W b] of layer l."""
+    return jnp.concatenate([params.W[l], params.b[l][:, None]], axis=1)
+
+
+def proposal(problem: Problem, state: Restored, metrics: list[Metric], t: Array) -> Any:
+    """The network a step t proposes, and the decrease of F its linear model promises."""
+    W, b = [], []
+    promised = jnp.zeros((), t.dtype)
+    for l, (term, m, sums) in enumerate(
+        zip(problem.regularizers, metrics, state.measured.layers, strict=True)
+    ):
+        V = joined(state.params, l)
+        if term.quadratic is None:
+            new = prox_in_metric(term, V, sums.gradient, m, t)
+            promised += term.value(V[:, :-1]) - term.value(new[:, :-1])
+            promised -= jnp.sum(sums.gradient * (new - V))
+        else:
+            new = V + t * m.direction
+            promised -= t * jnp.sum(with_quadratic(term, sums.gradient, V) * m.direction)
+        W.append(new[:, :-1])
+        b.append(new[:, -1])
+    return Params(tuple(W), tuple(b)), promised
+
+
+def accepts(rise: Array, promised: Array) -> Array:
+    """The safeguard: F falls, and by a share of what was promised."""
+    return (rise < 0) & (rise <= -SUFFICIENT * promised)
+
+
+def with_quadratic(term: Regularizer, G: Array, V: Array) -> Array:
+    """The gradient in V = [W b] of the loss, G, and of lambda/2 |W|^2."""
+    strength = term.quadratic or 0.0
+    return G.at[:, :-1].add(strength * V[:, :-1]) if strength else G
+
+
+def restored_sweep(
+    problem: Problem, data: Data, state: Restored
+) -> tuple[Restored, RestoredRecord]:
+    """One step for all layers at once, shortened until F falls enough; else the state stays."""
+    before = state.measured
+    metrics = [
+        metric(sums, with_quadratic(term, sums.gradient, joined(state.params, l)), state.gains[l])
+        for l, (term, sums) in enumerate(zip(problem.regularizers, before.layers, strict=True))
+    ]
+
+    def unfinished(carry: Any) -> Array:
+        trials, _, _, _, accepted = carry
+        return (trials < MAX_TRIALS) & ~accepted
+
+    def attempt(carry: Any) -> Any:
+        trials, _, t, _, _ = carry
+        params, promised = proposal(problem, state, metrics, t)
+        measured = measure(problem, data, params)
+        rise = measured.objective - before.objective
+        accepted = accepts(rise, promised)
+        # The parabola through F, its promised slope and this trial: where it is lowest.
+        bend = rise + promised
+        lowest = jnp.where(bend > 0, promised / (2 * jnp.where(bend > 0, bend, 1)), LONGER)
+        shorter = jnp.clip(jnp.where(jnp.isfinite(rise), lowest, 0), SHORTEST, SHORTER)
+        longer = jnp.clip(lowest, SHORTER, LONGER)
+        following = t * jnp.where(accepted, longer, shorter)
+        return trials + 1, t, following, (params, measured), accepted
+
+    nothing = jnp.zeros((), jnp.int32)
+    start = (nothing, state.step, state.step, (state.params, before), jnp.zeros((), bool))
+    trials, taken, following, tried, accepted = jax.lax.while_loop(unfinished, attempt, start)
+    params, measured = jax.tree.map(
+        lambda new, old: jnp.where(accepted, new, old), tried, (state.params, before)
+    )
+    count = mass(data.x.shape[0], data.weights, measured.risk.dtype)
+    record = RestoredRecord(
+        lagrangian=measured.objective,
+        risk=measured.risk,
+        regularization=measured.penalty,
+        change=relative_change(params, state.params),
+        step=jnp.where(accepted, taken, 0),
+        trials=trials,
+        accepted=accepted,
+        gradient=gradient_norm(problem, params, measured),
+        signal=signal_to_noise(measured, data),
+        train_loss=measured.risk / count,
+        train_accuracy=measured.hits / count,
+    )
+    return Restored(params, following, state.gains, measured), record
+
+
+def gradient_norm(problem: Problem, params: Params, measured: Measured) -> Array:
+    """The norm of F's smallest subgradient in (W, b)."""
+    square = jnp.zeros((), measured.risk.dtype)
+    for term, W, sums in zip(problem.regularizers, params.W, measured.layers, strict=True):
+        square += jnp.sum(term.subgradient(W, sums.gradient[:, :-1]) ** 2)
+        square += jnp.sum(sums.gradient[:, -1] ** 2)
+    return jnp.sqrt(square)
+
+
+def signal_to_noise(measured: Measured, data: Data) -> Array:
+    """The mean over all weights of g^2/(v/n): g the mean gradient, v its variance over n samples.
+
+    About 1 where the gradient is what n random samples give by chance: the evidence-based criterion
+    of Mahsereci et al. (2017), which needs no held-out data. n is the sum of the weights, so that a
+    weight of 2 is a row given twice, but at least their effective number, so that a common factor
+    below 1 is not taken for fewer samples.
+    """
+    count = mass(data.x.shape[0], data.weights, measured.risk.dtype)
+    n = count
+    if data.weights is not None:
+        n = jnp.maximum(count, count**2 / jnp.sum(data.weights**2))
+    ratio = known = jnp.zeros((), measured.risk.dtype)
+    for sums in measured.layers:
+        g, square = sums.gradient / count, sums.squares / count
+        varies = square > 0  # a weight that no sample touches says nothing
+        variance = jnp.maximum(square - g**2, np.finfo(g.dtype).eps * square)
+        ratio += jnp.sum(jnp.where(varies, n * g**2 / jnp.where(varies, variance, 1), 0))
+        known += jnp.sum(varies)
+    return ratio / jnp.maximum(known, 1)

@@ -1,0 +1,289 @@
+"""Restored sweeps over mini-batches: memory that does not depend on the number of samples.
+
+Each batch is restored as in `core.restored`, and every layer takes the step
+
+    [W b]+ = [W b] - s S~^-1 G K~^-1,       G = r^T [a, 1] / (sum of weights),
+
+with K~ and S~ made of running averages of the moments, factored anew every few batches. There is no
+line search: the step decays over the epochs and is capped by s <= (1/<G, S~^-1 G K~^-1>)^(1/2), a
+trust region in the metric's own norm. A loss that blows up all the same brings the last good
+network back, with half the step.
+
+A quadratic Omega enters G; another one is applied after the step as a prox with the metric's mean
+diagonal in place of the metric, which keeps zeros and constraints exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.scipy.linalg import cho_factor, cho_solve
+
+from dladmm.core.lagrangian import hits, relative_change
+from dladmm.core.problem import Problem
+from dladmm.core.restored import (
+    damped_inputs,
+    damped_outputs,
+    gradient_with_bias,
+    identity,
+    joined,
+    layer_gains,
+    mean_diagonal,
+    regularization,
+    restore,
+    with_quadratic,
+)
+from dladmm.core.state import Params
+from dladmm.terms.layers import total
+
+DELTA = 10.0  # damping of the input side; larger than for the full batch, as is the step
+EPSILON = 0.1
+STEP = 20.0  # the first step
+MEMORY = 0.9  # of the running moments, per refresh
+REFRESH_EVERY = 20  # batches between two factorisations
+FIRST_BATCHES = 5  # each of which refreshes too, as the first moments are poor
+BLOW_UP = (2.0, 0.1)  # a loss above 2 x the last one + 0.1 x the first is a blow-up
+
+
+@dataclass
+class Batches:
+    """The rows of x and y in random order, a batch at a time; x may be memory-mapped.
+
+    Every batch has the same shape: the last one of an epoch is filled up with rows of weight zero.
+    `seen` counts the batches of a run, `decay` says whether the step falls with them.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    weights: np.ndarray | None
+    size: int
+    seed: int
+    decay: bool = True
+    seen: int = 0
+    _random: np.random.Generator = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.size = min(self.size, self.x.shape[0])
+        self._random = np.random.default_rng(self.seed)
+
+    @property
+    def per_epoch(self) -> int:
+        return -(-self.x.shape[0] // self.size)
+
+    @property
+    def step(self) -> float:
+        """The step of the next batch, before its cap."""
+        return STEP / (1 + self.seen / self.per_epoch) if self.decay else STEP
+
+    @property
+    def mass(self) -> float:
+        return float(self.x.shape[0] if self.weights is None else self.weights.sum())
+
+    def epoch(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        order = self._random.permutation(self.x.shape[0])
+        for start in range(0, len(order), self.size):
+            rows = np.sort(order[start : start + self.size])  # in the file's order
+            missing = self.size - len(rows)
+            ones = np.ones(len(rows), self.x.dtype)
+            weights = ones if self.weights is None else self.weights[rows]
+            rows = np.pad(rows, (0, missing), mode="edge")
+            yield self.x[rows], self.y[rows], np.pad(weights, (0, missing))
+            self.seen += 1
+
+
+class Totals(NamedTuple):
+    """Sums over an epoch: the loss before each step, right classes, weights, and the last step."""
+
+    loss: Array
+    hits: Array
+    mass: Array
+    step: Array
+
+
+class Stream(NamedTuple):
+    """What one batch hands to the next.
+
+    inputs, outputs: the running moments; input_inverse, output_inverse: K~^-1 and S~^-1; `scale`
+    is what blow-ups have left of the step, `seen` the number of batches; `kept` the last good
+    network, its loss and the first loss; `recent` the loss and weight since then.
+    """
+
+    params: Params
+    inputs: tuple[Array, ...]
+    outputs: tuple[Array, ...]
+    input_inverse: tuple[Array, ...]
+    output_inverse: tuple[Array, ...]
+    gains: Array
+    scale: Array
+    seen: Array
+    kept: Params
+    kept_loss: Array
+    first_loss: Array
+    recent: tuple[Array, Array]
+    totals: Totals
+
+
+@partial(jax.jit, static_argnames="problem")
+def begin(problem: Problem, params: Params) -> Stream:
+    """Before the first batch: no moments yet. Compiled, so that no two of its arrays are one."""
+    dtype = params.W[0].dtype
+    zero, infinite = jnp.zeros((), dtype), jnp.full((), jnp.inf, dtype)
+    inputs = tuple(jnp.zeros((layer.n_in + 1,) * 2, dtype) for layer in problem.layers)
+    outputs = tuple(jnp.zeros((layer.n_out,) * 2, dtype) for layer in problem.layers)
+    return Stream(
+        params,
+        inputs,
+        outputs,
+        jax.tree.map(jnp.zeros_like, inputs),
+        jax.tree.map(jnp.zeros_like, outputs),
+        jnp.ones(problem.n_layers, dtype),
+        jnp.ones((), dtype),
+        jnp.zeros((), jnp.int32),
+        params,
+        infinite,
+        infinite,
+        (zero, zero),
+        Totals(zero, zero, zero, zero),
+    )
+
+
+@partial(jax.jit, static_argnames=("problem", "first"), donate_argnames="state")
+def refresh(
+    problem: Problem, state: Stream, x: Array, y: Array, weights: Array, first: bool
+) -> Stream:
+    """This batch's moments into the running ones, new factors, and the look back for a blow-up."""
+    loss, weight = state.recent
+    mean = loss / jnp.maximum(weight, np.finfo(loss.dtype).tiny)
+    factor, share = BLOW_UP
+    blown = (weight > 0) & ~(mean <= factor * state.kept_loss + share * state.first_loss)
+    params = jax.tree.map(lambda old, new: jnp.where(blown, old, new), state.kept, state.params)
+    scale = jnp.where(blown, state.scale / 2, state.scale)
+    known = weight > 0
+    kept_loss = jnp.where(known & ~blown, mean, state.kept_loss)
+    first_loss = jnp.where(known & jnp.isinf(state.first_loss), mean, state.first_loss)
+
+    point = restore(problem, params, x, y)
+    count = jnp.sum(weights)
+    inputs, outputs = [], []
+    for l, layer in enumerate(problem.layers):
+        K = layer.gram_with_bias(point.inputs[l], weights) / count
+        S = layer.unit_gram(point.targets[l], weights) / count
+        inputs.append(K if first else MEMORY * state.inputs[l] + (1 - MEMORY) * K)
+        outputs.append(S if first else MEMORY * state.outputs[l] + (1 - MEMORY) * S)
+    gains = layer_gains(outputs) if first else state.gains
+    zero = jnp.zeros_like(loss)
+    return state._replace(
+        params=params,
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        input_inverse=tuple(inverse(damped_inputs(K, DELTA)) for K in inputs),
+        output_inverse=tuple(
+            inverse(damped_outputs(S, EPSILON, gain))
+            for S, gain in zip(outputs, gains, strict=True)
+        ),
+        gains=gains,
+        scale=scale,
+        kept=params,
+        kept_loss=kept_loss,
+        first_loss=first_loss,
+        recent=(zero, zero),
+    )
+
+
+def inverse(M: Array) -> Array:
+    """Of a positive definite matrix."""
+    return cho_solve(cho_factor(M), identity(M))
+
+
+@partial(jax.jit, static_argnames="problem", donate_argnames="state")
+def batch_step(
+    problem: Problem,
+    state: Stream,
+    x: Array,
+    y: Array,
+    weights: Array,
+    step: Array,
+    mass: Array,
+) -> Stream:
+    """One step for all layers at once; `step` before the cap, `mass` the weight of all samples."""
+    params = state.params
+    point = restore(problem, params, x, y)
+    count = jnp.sum(weights)
+    directions, slope = [], jnp.zeros((), step.dtype)
+    for l, (layer, term) in enumerate(zip(problem.layers, problem.regularizers, strict=True)):
+        G = gradient_with_bias(layer, point.targets[l], point.inputs[l], weights) / count
+        G = with_quadratic(term, G * mass, joined(params, l)) / mass
+        directions.append(-(state.output_inverse[l] @ G @ state.input_inverse[l]))
+        slope -= jnp.sum(G * directions[l])
+    s = step * state.scale
+    s = jnp.minimum(s, jax.lax.rsqrt(jnp.maximum(slope, np.finfo(slope.dtype).tiny)))
+    W, b = [], []
+    for l, term in enumerate(problem.regularizers):
+        new = joined(params, l) + s * directions[l]
+        if term.quadratic is None:
+            diagonal = (1 + DELTA) * mean_diagonal(state.inputs[l]) * state.gains[l]
+            W.append(term.prox(new[:, :-1], s / (diagonal * mass)))
+        else:
+            W.append(new[:, :-1])
+        b.append(new[:, -1])
+    loss = total(problem.loss.value(point.output, y), weights)
+    right = total(hits(problem, point.output, y), weights)
+    t = state.totals
+    return state._replace(
+        params=Params(tuple(W), tuple(b)),
+        seen=state.seen + 1,
+        recent=(state.recent[0] + loss, state.recent[1] + count),
+        totals=Totals(t.loss + loss, t.hits + right, t.mass + count, s),
+    )
+
+
+class StreamRecord(NamedTuple):
+    """What an epoch tells. Losses are means over its batches, each before its own step."""
+
+    lagrangian: Array
+    risk: Array
+    regularization: Array
+    change: Array
+    step: Array
+    scale: Array
+    train_loss: Array
+    train_accuracy: Array
+
+
+@partial(jax.jit, static_argnames="problem")
+def summary(problem: Problem, before: Params, state: Stream, mass: Array) -> StreamRecord:
+    """The epoch's record, from its totals."""
+    t = state.totals
+    loss = t.loss / t.mass
+    penalty = regularization(problem, state.params)
+    return StreamRecord(
+        lagrangian=loss * mass + penalty,
+        risk=loss * mass,
+        regularization=penalty,
+        change=relative_change(state.params, before),
+        step=t.step,
+        scale=state.scale,
+        train_loss=loss,
+        train_accuracy=t.hits / t.mass,
+    )
+
+
+def epoch(problem: Problem, batches: Batches, state: Stream) -> tuple[Stream, StreamRecord]:
+    """Every sample once, in random order. The batches are gathered while the last one computes."""
+    dtype = state.scale.dtype
+    mass = jnp.asarray(batches.mass, dtype)
+    before = jax.tree.map(jnp.copy, state.params)
+    state = state._replace(totals=Totals(*(jnp.zeros((), dtype) for _ in Totals._fields)))
+    for batch in batches.epoch():
+        k = batches.seen
+        if k < FIRST_BATCHES or k % REFRESH_EVERY == 0:
+            state = refresh(problem, state, *batch, first=k == 0)
+        state = batch_step(problem, state, *batch, np.asarray(batches.step, dtype), mass)
+    return state, summary(problem, before, state, mass)
