@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -67,3 +68,60 @@ def growth(
         return
     typer.echo(f"time grows as samples^{figures['samples_exponent']:.3f}")
     typer.echo(f"time grows as width^{figures['width_exponent']:.3f}")
+
+
+@app.command()
+def race(
+    data: Annotated[str, typer.Option(help="digits, mnist or fashion-mnist.")] = "mnist",
+    samples: Annotated[int | None, typer.Option(help="Training images; all by default.")] = None,
+    hidden: Annotated[str, typer.Option(help="Hidden layers, such as 300,300.")] = "1000,1000",
+    seeds: Annotated[int, typer.Option(help="How many seeds, from 0 on.")] = 3,
+    mini: Annotated[bool, typer.Option("--mini", help="Mini-batches, to an accuracy.")] = False,
+    iterations: Annotated[int, typer.Option(help="The most iterations, or epochs.")] = 200,
+    records: Annotated[
+        Path | None, typer.Option(help="Keeps each finished run here; it is not run again.")
+    ] = None,
+    picture: Annotated[Path | None, typer.Option(help="A PNG of the curves over time.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Where the data sets are.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Restored sweeps against Adam, L-BFGS and MLPClassifier, to the same loss or accuracy."""
+    from dladmm.bench.race import race as run_race
+    from dladmm.data.datasets import load_dataset
+
+    for option, value in (("--seeds", seeds), ("--iterations", iterations)):
+        if value < 1:
+            raise ValueError(f"{option} {value} is not valid; expected a positive integer")
+    figures = run_race(
+        load_dataset(data, data_dir),
+        samples=samples,
+        hidden=tuple(parse_sizes("--hidden", hidden)),
+        seeds=seeds,
+        mini=mini,
+        iterations=iterations,
+        records=records,
+        tell=lambda line: typer.echo(line, err=True),
+    )
+    if picture is not None:
+        from dladmm.report.plots import plot_race
+
+        plot_race(figures, picture)
+    if as_json:
+        print_json(figures)
+        return
+    _print_race(figures)
+
+
+def _print_race(figures: dict[str, Any]) -> None:
+    network = "-".join(str(n) for n in figures["hidden"])
+    typer.echo(f"{figures['data']}, {figures['samples']:,} images, hidden {network}: medians")
+    header = f"  {'':<22} {'iterations':>10} {'seconds':>9} {'accuracy':>9} {'compile':>8}"
+    typer.echo(header)
+    for row in figures["table"]:
+        if row["seconds"] is None:
+            reached = f"{'never':>10} {'':>9} {'':>9}"
+        else:
+            reached = (
+                f"{row['iteration']:>10.2f} {row['seconds']:>8.2f}s {row['test_accuracy']:>9.2%}"
+            )
+        typer.echo(f"  {row['racer']:<22} {reached} {row['compile_seconds']:>7.1f}s")

@@ -45,10 +45,10 @@ from dladmm.terms.layers import total
 
 DELTA = 10.0  # damping of the input side; larger than for the full batch, as is the step
 EPSILON = 0.1
-STEP = 20.0  # the first step
-MEMORY = 0.9  # of the running moments, per refresh
-REFRESH_EVERY = 20  # batches between two factorisations
-FIRST_BATCHES = 5  # each of which refreshes too, as the first moments are poor
+STEP = 20.0  # the first step; halved after an epoch, or after DECAY_BATCHES if those are more
+DECAY_BATCHES = 100
+MEMORY = 0.5  # of the running moments, per refresh
+REFRESH_EVERY = 32  # batches between two factorisations, once there are moments of several batches
 BLOW_UP = (2.0, 0.1)  # a loss above 2 x the last one + 0.1 x the first is a blow-up
 
 
@@ -80,7 +80,8 @@ class Batches:
     @property
     def step(self) -> float:
         """The step of the next batch, before its cap."""
-        return STEP / (1 + self.seen / self.per_epoch) if self.decay else STEP
+        slow = max(self.per_epoch, DECAY_BATCHES)
+        return STEP / (1 + self.seen / slow) if self.decay else STEP
 
     @property
     def mass(self) -> float:
@@ -275,15 +276,26 @@ def summary(problem: Problem, before: Params, state: Stream, mass: Array) -> Str
     )
 
 
+def refreshes(k: int) -> bool:
+    """Whether batch k renews the factors: 0, 1, 2, 4, 8, ... at first, then every so many."""
+    return k % REFRESH_EVERY == 0 or (k < REFRESH_EVERY and k & (k - 1) == 0)
+
+
 def epoch(problem: Problem, batches: Batches, state: Stream) -> tuple[Stream, StreamRecord]:
-    """Every sample once, in random order. The batches are gathered while the last one computes."""
+    """Every sample once, in random order, and what it told."""
+    before = jax.tree.map(jnp.copy, state.params)
+    *_, state = steps(problem, batches, state)
+    return state, summary(problem, before, state, jnp.asarray(batches.mass, state.scale.dtype))
+
+
+def steps(problem: Problem, batches: Batches, state: Stream) -> Iterator[Stream]:
+    """The state after each batch of an epoch; a batch is gathered while the last one computes."""
     dtype = state.scale.dtype
     mass = jnp.asarray(batches.mass, dtype)
-    before = jax.tree.map(jnp.copy, state.params)
     state = state._replace(totals=Totals(*(jnp.zeros((), dtype) for _ in Totals._fields)))
     for batch in batches.epoch():
         k = batches.seen
-        if k < FIRST_BATCHES or k % REFRESH_EVERY == 0:
+        if refreshes(k):
             state = refresh(problem, state, *batch, first=k == 0)
         state = batch_step(problem, state, *batch, np.asarray(batches.step, dtype), mass)
-    return state, summary(problem, before, state, mass)
+        yield state

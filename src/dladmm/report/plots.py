@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,6 +13,7 @@ from matplotlib.figure import Figure
 from dladmm.files import write_atomically
 
 BLUE, ORANGE, GREY = "#2a6fbb", "#d9822b", "#8a8f98"
+OTHERS = (ORANGE, "#a03b2a", "#6b8e23", "#7a5ba6", "#c2a12d", "#4f9a94", "#b56a8d", "#555b63")
 
 
 def plot_run(history: Mapping[str, Sequence[float]], path: Path, title: str) -> None:
@@ -32,6 +34,36 @@ def plot_run(history: Mapping[str, Sequence[float]], path: Path, title: str) -> 
     _titled(low_right, "Accuracy")
     for axes in (low_left, low_right):
         axes.set_xlabel("iteration")
+    with write_atomically(path) as part:
+        figure.savefig(part, format="png")
+
+
+def plot_race(figures: Mapping[str, Any], path: Path) -> None:
+    """Loss (full batch) or test accuracy (mini-batches) of every run over wall clock, as a PNG."""
+    figure = Figure(figsize=(10, 5), layout="constrained", dpi=120)
+    axes = figure.subplots()
+    mini = figures["mode"] == "mini-batch"
+    key = "test_accuracy" if mini else "train_loss"
+    names = [row["racer"] for row in figures["table"]]
+    for run in figures["runs"]:
+        ours = run["racer"].startswith("restored")
+        colour = BLUE if ours else OTHERS[names.index(run["racer"]) % len(OTHERS)]
+        axes.plot(
+            [lap["seconds"] for lap in run["laps"]],
+            [lap[key] for lap in run["laps"]],
+            color=colour,
+            linewidth=2.2 if ours else 1.1,
+            label=run["racer"] if run["seed"] == 0 else None,
+        )
+    for target in {run["target"] for run in figures["runs"]}:
+        axes.axhline(target, color=GREY, linewidth=0.8, linestyle="--")
+    axes.set_xlabel("seconds of training, compilation apart")
+    axes.set_xscale("log")
+    if mini:
+        axes.set_ylim(bottom=max(0.8, min(run["target"] for run in figures["runs"]) - 0.05))
+    network = "-".join(str(n) for n in figures["hidden"])
+    title = f"{figures['data']}, {figures['samples']:,} images, hidden layers {network}"
+    _titled(axes, f"{title}: {key.replace('_', ' ')}", log=not mini)
     with write_atomically(path) as part:
         figure.savefig(part, format="png")
 

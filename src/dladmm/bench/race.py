@@ -1,0 +1,233 @@
+"""Restored sweeps against gradient methods: time and iterations to given losses and accuracies.
+
+Every racer has the same data and network, and JAX's the same initial weights and gradient code. The
+clock runs only while a racer trains; compilation is timed apart, by an iteration thrown away.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from dladmm.bench.iteration import describe_machine
+from dladmm.core.lagrangian import evaluate
+from dladmm.core.methods import Arrays
+from dladmm.core.problem import Problem
+from dladmm.core.solve import root_mean_square
+from dladmm.core.state import Params, initial_params
+from dladmm.data.datasets import Dataset
+from dladmm.experiments import baselines
+from dladmm.files import write_atomically
+
+FULL_RATES = (1e-3, 3e-3, 1e-2)
+MINI_RATES, MINI_BATCHES = (1e-3, 3e-3), (128, 512)
+RESTORED_BATCH = 512
+PER_EPOCH = 8  # evaluations of a mini-batch racer per epoch
+ACCURACIES = {"mnist": 0.98, "fashion-mnist": 0.885, "digits": 0.97}
+
+
+@dataclass(frozen=True)
+class Racer:
+    """A name, how it begins (problem, arrays, weights, seed), and iterations per `next`."""
+
+    name: str
+    start: Callable[..., baselines.Trainer]
+    per_next: float = 1.0
+
+
+@dataclass(frozen=True)
+class Course:
+    """What is raced on: training and test rows, and the network."""
+
+    problem: Problem
+    arrays: Arrays
+    test: tuple[np.ndarray, np.ndarray]
+    init: str = "scaled"
+
+    def weights(self, seed: int) -> Params:
+        scale = root_mean_square(self.arrays[0], None)
+        dtype = jnp.dtype("float32")
+        return initial_params(self.problem, self.init, seed, dtype, scale)
+
+    def loss(self, params: Params) -> float:
+        """The mean loss over all training rows, by blocks of them."""
+        x, y, _ = self.arrays
+        parts = [
+            (
+                len(x[i : i + 10_000]),
+                evaluate(self.problem, params, x[i : i + 10_000], y[i : i + 10_000]),
+            )
+            for i in range(0, len(x), 10_000)
+        ]
+        return sum(n * float(part.loss) for n, part in parts) / len(x)
+
+    def accuracy(self, params: Params) -> float:
+        return float(evaluate(self.problem, params, *self.test).accuracy)
+
+
+def course(data: Dataset, samples: int | None, hidden: tuple[int, ...]) -> Course:
+    """The first `samples` training rows, all test rows, ReLU and log-loss, no regulariser."""
+    one_hot = np.eye(int(data.y_train.max()) + 1, dtype=np.float32)
+    x, y = data.x_train[:samples], one_hot[data.y_train[:samples]]
+    problem = Problem.dense((x.shape[1], *hidden, y.shape[1]), "relu", "log_loss")
+    arrays = (np.ascontiguousarray(x, np.float32), y, None)
+    return Course(problem, arrays, (data.x_test.astype(np.float32), one_hot[data.y_test]))
+
+
+def full_racers() -> list[Racer]:
+    """Adam at each rate first: the first one sets the loss to reach."""
+    adams = [
+        Racer(f"adam {rate:g}", partial(baselines.full_batch, name="adam", rate=rate))
+        for rate in FULL_RATES
+    ]
+    lbfgs = Racer("l-bfgs", partial(baselines.full_batch, name="lbfgs", rate=1.0))
+    return [*adams, Racer("restored", baselines.restored), lbfgs]
+
+
+def mini_racers() -> list[Racer]:
+    """Restored sweeps, Adam over rates and batches in JAX and PyTorch, and MLPClassifier."""
+    ours = partial(baselines.restored_batches, size=RESTORED_BATCH, per_epoch=PER_EPOCH)
+    racers = [Racer(f"restored /{RESTORED_BATCH}", ours, 1 / PER_EPOCH)]
+    for rate, size in product(MINI_RATES, MINI_BATCHES):
+        grid: dict[str, Any] = {"rate": rate, "size": size, "per_epoch": PER_EPOCH}
+        for name, start in (
+            ("adam", partial(baselines.mini_batch, name="adam", **grid)),
+            ("torch adam", partial(baselines.torch_adam, **grid)),
+        ):
+            racers.append(Racer(f"{name} {rate:g} /{size}", start, 1 / PER_EPOCH))
+    return [*racers, Racer("MLPClassifier", baselines.scikit_learn)]
+
+
+def laps(
+    racer: Racer, c: Course, seed: int, limit: float, with_loss: bool
+) -> Iterator[dict[str, float]]:
+    """One record per `next` up to `limit` iterations; the first also has the compilation's time."""
+    began = time.perf_counter()
+    next(racer.start(c.problem, c.arrays, c.weights(seed), seed))
+    cold = time.perf_counter() - began
+    trainer = racer.start(c.problem, c.arrays, c.weights(seed), seed)
+    seconds, iterations = 0.0, 0.0
+    while iterations < limit - 1e-9:
+        began = time.perf_counter()
+        params = next(trainer)
+        took = time.perf_counter() - began
+        seconds, iterations = seconds + took, iterations + racer.per_next
+        lap = {"iteration": iterations, "seconds": seconds, "test_accuracy": c.accuracy(params)}
+        if with_loss:
+            lap["train_loss"] = c.loss(params)
+        if iterations == racer.per_next:
+            lap["compile_seconds"] = max(cold - took, 0.0)
+        yield lap
+
+
+def race(
+    data: Dataset,
+    *,
+    samples: int | None,
+    hidden: tuple[int, ...],
+    seeds: int,
+    mini: bool,
+    iterations: int,
+    records: Path | None = None,
+    tell: Callable[[str], None] = lambda line: None,
+) -> dict[str, Any]:
+    """Run every racer from every seed to the target; a record on disk is not run again.
+
+    Full batch: the target is the training loss that Adam at 1e-3 has after `iterations`, and whoever
+    takes longer than it to get there is out.
+    Mini-batches: it is the data set's test accuracy; `iterations` are epochs.
+    """
+    c = course(data, samples, hidden)
+    racers = mini_racers() if mini else full_racers()
+    runs: list[dict[str, Any]] = []
+    for seed in range(seeds):
+        target, deadline = (ACCURACIES[data.name] if mini else math.nan), math.inf
+        for racer in racers:
+            kind = "mini" if mini else "full"
+            size = "-".join(str(n) for n in (len(c.arrays[0]), *hidden))
+            name = f"{data.name}-{kind}-{size}-{racer.name}-{seed}".replace(" ", "-").replace(
+                "/", "b"
+            )
+            file = None if records is None else records / f"{name}.json"
+            if file is not None and file.exists():
+                run = json.loads(file.read_text())
+            else:
+                run = _run(racer, c, seed, iterations, target, deadline, mini)
+                if file is not None:
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    with write_atomically(file) as part:
+                        part.write_text(json.dumps(run))
+            if math.isnan(target):  # Adam at 1e-3 has run to its end
+                target, deadline = (run["laps"][-1][key] for key in ("train_loss", "seconds"))
+                run |= _reached(run["laps"], target, mini)
+            runs.append(run)
+            tell(f"{data.name} seed {seed}  {_line(run)}")
+    return {
+        "data": data.name,
+        "samples": len(c.arrays[0]),
+        "hidden": list(hidden),
+        "mode": "mini-batch" if mini else "full batch",
+        "iterations": iterations,
+        "target": {"test_accuracy": ACCURACIES[data.name]} if mini else "adam 0.001's last loss",
+        "table": _table(runs, [racer.name for racer in racers]),
+        "runs": runs,
+        "machine": describe_machine(),
+    }
+
+
+def _run(
+    racer: Racer, c: Course, seed: int, limit: int, target: float, deadline: float, mini: bool
+) -> dict[str, Any]:
+    kept: list[dict[str, float]] = []
+    for lap in laps(racer, c, seed, limit, with_loss=not mini):
+        kept.append(lap)
+        reached = not math.isnan(target) and _has_reached(lap, target, mini)
+        if reached or lap["seconds"] > deadline:
+            break
+    return {"racer": racer.name, "seed": seed, "laps": kept} | _reached(kept, target, mini)
+
+
+def _has_reached(lap: dict[str, float], target: float, mini: bool) -> bool:
+    return lap["test_accuracy"] >= target if mini else lap["train_loss"] <= target
+
+
+def _reached(kept: list[dict[str, float]], target: float, mini: bool) -> dict[str, Any]:
+    """Where the target was reached; None, printed as never, where it was not."""
+    lap = next((lap for lap in kept if _has_reached(lap, target, mini)), None)
+    names = ("iteration", "seconds", "test_accuracy")
+    return {"target": target} | {name: lap[name] if lap else None for name in names}
+
+
+def _line(run: dict[str, Any]) -> str:
+    if run["seconds"] is None:
+        return f"{run['racer']:<22} never"
+    figures = f"{run['iteration']:7.2f} iterations  {run['seconds']:8.2f} s"
+    return f"{run['racer']:<22} {figures}  test accuracy {run['test_accuracy']:.2%}"
+
+
+def _table(runs: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any]]:
+    """Medians over seeds; never where most seeds never got there."""
+    rows = []
+    for name in names:
+        mine = [run for run in runs if run["racer"] == name]
+        row: dict[str, Any] = {"racer": name, "seeds": len(mine)}
+        for key in ("iteration", "seconds", "test_accuracy"):
+            values = [math.inf if run[key] is None else run[key] for run in mine]
+            middle = statistics.median(values)
+            row[key] = middle if math.isfinite(middle) else None
+        row["compile_seconds"] = statistics.median(
+            run["laps"][0]["compile_seconds"] for run in mine
+        )
+        rows.append(row)
+    return rows
