@@ -9,6 +9,7 @@ import pytest
 
 from dladmm.bench.growth import fitted_exponent
 from dladmm.bench.iteration import OPTIONS, bench_iteration, random_run
+from dladmm.bench.overhead import bench_overhead
 from dladmm.bench.products import iteration_products
 from dladmm.core.methods import iterate
 from dladmm.core.problem import Problem
@@ -71,3 +72,9 @@ def test_bench_iteration_reports_what_it_promises():
     assert promised <= figures.keys()
     rows = 7 + 3 + 2 * (5 + 3) + 5 + 3  # x, y, z and p, a, u
     assert figures["state_bytes"] == 4 * (60 * rows + 5 * 7 + 3 * 5 + 5 + 3)
+
+
+def test_bench_overhead_reports_what_it_promises():
+    (row,) = bench_overhead(1, methods=("restored",))["rows"]
+    assert {"overhead_seconds", "seconds_per_iteration", "compile_seconds"} <= row.keys()
+    assert row["seconds_per_iteration"] > 0

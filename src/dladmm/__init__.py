@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dladmm._version import __version__
-from dladmm.threads import respect_thread_limits
+from dladmm.environment import keep_compiled_programs, respect_thread_limits
 
 if TYPE_CHECKING:
     from dladmm.core.certificate import Certificate
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dladmm.io.model_file import ModelFileError
 
 respect_thread_limits()
+keep_compiled_programs()
 
 # Loaded when first asked for: JAX takes a second, which `dladmm --help` need not wait for.
 _HOME = {

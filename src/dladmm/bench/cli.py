@@ -71,6 +71,27 @@ def growth(
 
 
 @app.command()
+def overhead(
+    repeats: Annotated[int, typer.Option(help="Best of this many.")] = 5,
+    as_json: AsJson = False,
+) -> None:
+    """What a second fit of the same shape spends on anything but iterating (digits)."""
+    from dladmm.bench.overhead import bench_overhead
+
+    figures = bench_overhead(repeats)
+    if as_json:
+        print_json(figures)
+        return
+    typer.echo(f"  {'method':<10} {'overhead':>10} {'iteration':>10} {'compilation':>12}")
+    for row in figures["rows"]:
+        overhead_ms, each = 1e3 * row["overhead_seconds"], 1e3 * row["seconds_per_iteration"]
+        compilation = f"{row['compile_seconds']:.1f} s"
+        typer.echo(
+            f"  {row['method']:<10} {overhead_ms:>7.1f} ms {each:>7.2f} ms {compilation:>12}"
+        )
+
+
+@app.command()
 def race(
     data: Annotated[str, typer.Option(help="digits, mnist or fashion-mnist.")] = "mnist",
     samples: Annotated[int | None, typer.Option(help="Training images; all by default.")] = None,

@@ -22,6 +22,7 @@ from dladmm.core.samples import blocks_for
 from dladmm.core.state import Data, State, initial_params, make_data, state_from_params
 from dladmm.core.sweep import SweepOptions
 from dladmm.core.updates import ClosedForm
+from dladmm.memory import file_lines, kernel_figure
 
 RHO, NU = 1.5, 1.0
 OPTIONS = SweepOptions(ClosedForm(), "newton")
@@ -105,13 +106,13 @@ def describe_machine() -> dict[str, Any]:
     """The processor, the cores and the versions a figure was measured with."""
     names = [
         line.split(":", 1)[1].strip()
-        for line in _lines("/proc/cpuinfo")
+        for line in file_lines("/proc/cpuinfo")
         if line.startswith("model name")
     ]
     return {
         "processor": names[0] if names else platform.processor(),
         "cores": len(names) or None,
-        "memory_gib": round(_status("/proc/meminfo", "MemTotal") / 2**30, 1),
+        "memory_gib": round(kernel_figure("/proc/meminfo", "MemTotal") / 2**30, 1),
         "python": platform.python_version(),
         "jax": jax.__version__,
         "numpy": version("numpy"),
@@ -120,25 +121,12 @@ def describe_machine() -> dict[str, Any]:
     }
 
 
-def _lines(path: str) -> list[str]:
-    file = Path(path)
-    return file.read_text().splitlines() if file.exists() else []
-
-
-def _status(path: str, name: str) -> int:
-    """A `name: value kB` entry in bytes; 0 where the system does not tell."""
-    for line in _lines(path):
-        if line.startswith(name + ":"):
-            return int(line.split()[1]) * 1024
-    return 0
-
-
 def _resident_bytes() -> int:
-    return _status("/proc/self/status", "VmRSS")
+    return kernel_figure("/proc/self/status", "VmRSS")
 
 
 def _peak_bytes() -> int:
-    return _status("/proc/self/status", "VmHWM")
+    return kernel_figure("/proc/self/status", "VmHWM")
 
 
 def _reset_peak() -> None:

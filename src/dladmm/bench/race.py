@@ -144,9 +144,9 @@ def race(
 ) -> dict[str, Any]:
     """Run every racer from every seed to the target; a record on disk is not run again.
 
-    Full batch: the target is the training loss that Adam at 1e-3 has after `iterations`, and whoever
-    takes longer than it to get there is out.
-    Mini-batches: it is the data set's test accuracy; `iterations` are epochs.
+    Full batch: the target is the training loss that Adam at 1e-3 has after `iterations`; who takes
+    longer than that run is out. Mini-batches: it is the data set's test accuracy, and `iterations`
+    are epochs.
     """
     c = course(data, samples, hidden)
     racers = mini_racers() if mini else full_racers()

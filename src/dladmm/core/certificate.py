@@ -88,6 +88,11 @@ class Certificate:
 
     def _restored(self) -> list[str]:
         rose = f"{self.rises} times, first at iteration {self.first_rise}"
+        if math.isnan(self.accepted):
+            return [
+                f"{self.method}, mini-batches: {self.status} after {self.n_iter} epochs",
+                f"  the mean loss rose    {rose if self.rises else 'never'}, from epoch to epoch",
+            ]
         return [
             f"{self.method}: {self.status} after {self.n_iter} iterations",
             f"  the true loss rose    {rose if self.rises else 'never, regularisers included'}",
@@ -179,6 +184,11 @@ def _theorems(
     problem: Problem, method: str, rows: Sequence[Mapping[str, float]], lemma2_at_start: bool
 ) -> dict[str, str]:
     """Each theorem of the paper: whether its conditions hold here, and which do not."""
+    if method == "restored" and rows and "accepted" not in rows[0]:
+        return {
+            "Guarantee": "none: steps on mini-batches are capped and watched for blow-ups, but no"
+            " step is checked against the loss of all samples"
+        }
     if method == "restored":
         discontinuous = any(not f.continuous for f in problem.activations)
         return {

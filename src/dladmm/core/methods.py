@@ -51,6 +51,10 @@ class Method(Protocol):
     def init(self) -> str:
         """Where its runs start unless told."""
 
+    @property
+    def overlaps(self) -> bool:
+        """Whether the next iteration is launched before this one's records are read."""
+
     def prepare(self, problem: Problem, arrays: Arrays) -> Any:
         """The data as the method reads them."""
 
@@ -116,6 +120,7 @@ class Relaxed:
     sweep: str
     has_penalties: bool = True
     init: str = "he"
+    overlaps: bool = True
 
     def prepare(self, problem: Problem, arrays: Arrays) -> Data:
         return padded_data(problem, arrays, with_gram=True)
@@ -171,6 +176,7 @@ class FullBatch:
 
     has_penalties: bool = False
     init: str = "scaled"
+    overlaps: bool = True
 
     def prepare(self, problem: Problem, arrays: Arrays) -> Data:
         return padded_data(problem, arrays, with_gram=False)
@@ -228,6 +234,7 @@ class MiniBatch:
     seen: int = 0
     has_penalties: bool = False
     init: str = "scaled"
+    overlaps: bool = False  # launching an epoch takes as long as the epoch
 
     def prepare(self, problem: Problem, arrays: Arrays) -> Batches:
         return Batches(*arrays, self.batch_size, self.seed, self.decay, self.seen)

@@ -130,6 +130,10 @@ class _Run:
         """Launch iteration k, then look at k - 1 while k runs: one small transfer, one behind."""
         pending: _Launched | None = None
         for k in range(self.options.max_iter + 1):
+            if pending and not self.method.overlaps:
+                verdict, pending = self._absorb(pending), None
+                if verdict is not None:
+                    return verdict
             launched = self._launch(k) if k < self.options.max_iter else None
             verdict = self._absorb(pending) if pending else None
             if verdict == Status.DIVERGED:

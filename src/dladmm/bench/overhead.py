@@ -1,0 +1,51 @@
+"""What a fit spends on anything but iterating, once its programs are compiled."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any
+
+from sklearn.exceptions import ConvergenceWarning
+
+from dladmm.bench.iteration import describe_machine
+from dladmm.data.datasets import load_dataset
+from dladmm.estimators import DLADMMClassifier
+
+ITERATIONS = 20
+
+
+def bench_overhead(
+    repeats: int, methods: tuple[str, ...] = ("restored", "dladmm")
+) -> dict[str, Any]:
+    """Digits. The time of k iterations is overhead + k t: 2 T(k) - T(2k) is the overhead.
+
+    T is the best of several fits after a first one, whose extra time is the compilation.
+    """
+    data = load_dataset("digits")
+
+    def seconds(method: str, iterations: int) -> float:
+        model = DLADMMClassifier(
+            method=method, max_iter=iterations, tol=0, stop_at_noise=False, random_state=0,
+            n_iter_no_change=10**9,
+        )  # fmt: skip
+        began = time.perf_counter()
+        model.fit(data.x_train, data.y_train)
+        return time.perf_counter() - began
+
+    rows = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for method in methods:
+            cold = seconds(method, ITERATIONS)
+            short = min(seconds(method, ITERATIONS) for _ in range(repeats))
+            long = min(seconds(method, 2 * ITERATIONS) for _ in range(repeats))
+            rows.append(
+                {
+                    "method": method,
+                    "overhead_seconds": 2 * short - long,
+                    "seconds_per_iteration": (long - short) / ITERATIONS,
+                    "compile_seconds": cold - short,
+                }
+            )
+    return {"rows": rows, "iterations": ITERATIONS, "machine": describe_machine()}

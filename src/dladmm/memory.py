@@ -1,0 +1,80 @@
+"""The bytes a run will hold, computed before it begins, and what the machine has free."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from dladmm.core.options import Options
+from dladmm.core.problem import Problem
+from dladmm.core.samples import BLOCK_ROWS, blocks_for
+
+BATCH_ADVICE = 1024
+
+
+def run_bytes(problem: Problem, n_samples: int, options: Options) -> int:
+    """What a run holds at its peak, within a few percent for large ones.
+
+    Rows: x and y, and for the relaxed methods z, a, p, u and one scratch array per width. Besides:
+    the network and its moments, and the temporaries of one block of rows.
+    """
+    widths = [layer.n_out for layer in problem.layers]
+    n_in, n_out = problem.layers[0].n_in, widths[-1]
+    blocks, padding = blocks_for(n_samples)
+    rows = n_samples + padding
+    weights = sum(layer.n_in * layer.n_out for layer in problem.layers)
+    if options.method == "restored":
+        moments = sum((layer.n_in + 1) ** 2 + layer.n_out**2 for layer in problem.layers)
+        # Two measurements are alive at once: the last accepted one and the one being tried.
+        fixed = 2 * (moments + 2 * weights) + 3 * moments
+        block = options.batch_size or min(rows, BLOCK_ROWS)
+        kept = 0 if options.batch_size else rows * (n_in + n_out)
+        numbers = kept + fixed + block * (n_in + 3 * sum(widths))
+    else:
+        scratch = sum(set(widths[1:] or widths)) if blocks > 1 else sum(widths)
+        per_row = n_in + n_out + 2 * sum(widths) + sum(widths[:-1]) + n_out + scratch
+        numbers = rows * per_row + n_in**2 + 6 * weights + min(rows, BLOCK_ROWS) * 4 * max(widths)
+    return int(numbers * np.dtype(options.dtype).itemsize)
+
+
+def advice(problem: Problem, n_samples: int, options: Options) -> str | None:
+    """One sentence where the run does not fit into what is free, and what to do; else None."""
+    free = available_bytes()
+    needed = run_bytes(problem, n_samples, options)
+    if free is None or needed <= free:
+        return None
+    others = {
+        "method='restored'": replace(options, method="restored"),
+        f"batch_size={BATCH_ADVICE}": replace(options, method="restored", batch_size=BATCH_ADVICE),
+    }
+    fits = [
+        f"{name} needs about {gib(run_bytes(problem, n_samples, other))}"
+        for name, other in others.items()
+        if run_bytes(problem, n_samples, other) < needed
+    ]
+    instead = "; ".join(fits) or "use fewer rows or smaller layers"
+    return f"this fit needs about {gib(needed)} of memory and {gib(free)} is free; {instead}"
+
+
+def gib(n_bytes: float) -> str:
+    return f"{n_bytes / 2**30:.1f} GiB"
+
+
+def available_bytes() -> int | None:
+    """Memory that a new allocation can have; None where the system does not tell."""
+    return kernel_figure("/proc/meminfo", "MemAvailable") or None
+
+
+def kernel_figure(path: str, name: str) -> int:
+    """A `name: value kB` entry of a file under /proc, in bytes; 0 where the system has none."""
+    for line in file_lines(path):
+        if line.startswith(name + ":"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def file_lines(path: str) -> list[str]:
+    file = Path(path)
+    return file.read_text().splitlines() if file.exists() else []

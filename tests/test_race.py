@@ -1,0 +1,77 @@
+"""The race on digits, small: what is counted, and that finished runs are kept."""
+
+import json
+
+import numpy as np
+import pytest
+from command_line import run
+
+from dladmm.bench import race as racing
+from dladmm.bench.race import Racer, course, laps, race
+from dladmm.data.datasets import load_dataset
+
+pytestmark = pytest.mark.float32
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Two racers of each kind instead of all."""
+    full, mini = racing.full_racers(), racing.mini_racers()
+    monkeypatch.setattr(racing, "full_racers", lambda: [full[0], full[3]])
+    monkeypatch.setattr(racing, "mini_racers", lambda: [mini[0], mini[1]])
+
+
+def test_the_full_batch_race_is_to_adams_last_loss(short):
+    figures = race(
+        load_dataset("digits"), samples=300, hidden=(16,), seeds=1, mini=False, iterations=30
+    )
+    adam, ours = figures["runs"]
+    assert adam["racer"] == "adam 0.001"
+    assert adam["target"] == ours["target"] == adam["laps"][-1]["train_loss"]
+    assert adam["iteration"] == 30
+    assert ours["iteration"] < 30
+    assert ours["laps"][-1]["train_loss"] <= ours["target"] < ours["laps"][-2]["train_loss"]
+    assert [row["racer"] for row in figures["table"]] == ["adam 0.001", "restored"]
+    assert figures["machine"]["cores"]
+
+
+def test_a_target_out_of_reach_is_never(short, monkeypatch):
+    monkeypatch.setitem(racing.ACCURACIES, "digits", 1.01)
+    figures = race(
+        load_dataset("digits"), samples=200, hidden=(8,), seeds=1, mini=True, iterations=1
+    )
+    assert [row["seconds"] for row in figures["table"]] == [None, None]
+    assert all(run["laps"][-1]["iteration"] == 1 for run in figures["runs"])
+
+
+def test_finished_runs_are_not_run_again(short, tmp_path, monkeypatch):
+    settings = {"samples": 200, "hidden": (8,), "seeds": 1, "mini": True, "iterations": 1}
+    first = race(load_dataset("digits"), **settings, records=tmp_path)
+    assert len(list(tmp_path.glob("*.json"))) == 2
+    monkeypatch.setattr(racing, "laps", None)  # a run would fail
+    again = race(load_dataset("digits"), **settings, records=tmp_path)
+    assert again["runs"] == first["runs"]
+
+
+def test_the_clock_leaves_out_evaluation(monkeypatch):
+    c = course(load_dataset("digits"), 100, (4,))
+    clock = iter(np.arange(100.0))
+    monkeypatch.setattr(racing.time, "perf_counter", lambda: next(clock))
+    still = Racer("still", lambda problem, arrays, params, seed: iter([params] * 9))
+    kept = list(laps(still, c, 0, 3, with_loss=True))
+    # Each `next` lies between two readings one second apart; evaluations read no clock.
+    assert [lap["seconds"] for lap in kept] == [1.0, 2.0, 3.0]
+    assert {"train_loss", "test_accuracy"} <= kept[0].keys()
+
+
+def test_from_a_shell_with_a_picture(short, tmp_path):
+    picture = tmp_path / "race.png"
+    ran = run(
+        "bench", "race", "--data", "digits", "--samples", "200", "--hidden", "8", "--seeds", "1",
+        "--iterations", "5", "--picture", picture, "--json",
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert json.loads(ran.out)["table"][1]["racer"] == "restored"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    refused = run("bench", "race", "--data", "digits", "--seeds", "0")
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
