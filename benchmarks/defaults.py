@@ -1,8 +1,8 @@
 """One default configuration over six data sets, against the best of Adam over five learning rates.
 
 `DLADMMClassifier()` and `DLADMMRegressor()` untouched; `MLPClassifier` and `MLPRegressor` with
-their defaults but for the rate. Standardised inputs and repeated 5-fold scores for the tables; 10,000
-training images and the test images for MNIST and Fashion-MNIST. Prints one JSON object.
+their defaults but for the rate. Standardised inputs and repeated 5-fold scores for the tables;
+10,000 training images and the test images for MNIST and Fashion-MNIST. Prints one JSON object.
 """
 
 import json

@@ -192,6 +192,53 @@ def test_partial_fit_learns_a_little_with_each_call(blobs):
     assert model.score(X, y) > max(before, 0.7)
 
 
+def test_partial_fit_carries_its_moments_over_and_fit_forgets_them(blobs):
+    X, y = blobs
+    model = small().partial_fit(X[:60], y[:60], classes=[0, 1, 2])
+    model = pickle.loads(pickle.dumps(model)).partial_fit(X[60:], y[60:])
+    assert int(model._stream.seen) == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y)
+    assert not hasattr(model, "_stream")
+
+
+@quiet
+def test_mini_batches_train_on_memory_mapped_rows_an_epoch_per_iteration(blobs, tmp_path):
+    X, y = blobs
+    np.save(tmp_path / "x.npy", X)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    model = small(batch_size=32, max_iter=30, tol=0).fit(mapped, y)
+    assert model.n_iter_ == 30
+    assert model.score(X, y) > 0.9
+    assert "mini-batches" in model.certificate_.summary()
+    np.testing.assert_array_equal(
+        model.coefs_[0], small(batch_size=32, max_iter=30, tol=0).fit(X, y).coefs_[0]
+    )
+
+
+@quiet
+def test_the_papers_method_is_one_word_away(blobs):
+    X, y = blobs
+    model = small(method="dladmm").fit(X, y)
+    assert model.certificate_.method == "dladmm"
+    assert set(model.history_["rho"]) == {0.1}
+    assert model.score(X, y) > 0.8
+
+
+@quiet
+def test_a_fit_ends_where_only_noise_is_left_to_fit():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 10))
+    noisy, clean = rng.normal(size=100), X[:, 0] + np.sin(X[:, 1])
+    fit = lambda y, **more: DLADMMRegressor(random_state=0, max_iter=100, **more).fit(X, y)  # noqa: E731
+    on, off = fit(noisy), fit(noisy, stop_at_noise=False)
+    assert on.status_ == "stopped"
+    assert on.n_iter_ < 20 < off.n_iter_
+    assert on.score(X, noisy) < 0.7 < off.score(X, noisy)  # what the second one fits is noise
+    assert fit(clean).score(X, clean) > 0.9
+
+
 @quiet
 def test_a_fitted_estimator_survives_pickle_joblib_and_clone(blobs, tmp_path):
     X, y = blobs
@@ -256,7 +303,7 @@ def test_a_prediction_does_not_depend_on_its_batch():
         (DLADMMClassifier(loss="huber"), "loss='huber' is for regression; expected"),
         (DLADMMRegressor(loss="hinge"), "loss='hinge' is for classes; expected"),
         (DLADMMClassifier(activation="gelu2"), "activation='gelu2' is unknown; expected"),
-        (DLADMMClassifier(batch_size=32), "batch_size=32"),
+        (DLADMMClassifier(method="dladmm", batch_size=32), "batch_size=32"),
         (DLADMMClassifier(rho=-1.0), "rho=-1.0"),
         (DLADMMClassifier(early_stopping=True, validation_fraction=2), "validation_fraction=2"),
         (DLADMMClassifier(dtype="float16"), "dtype='float16'"),

@@ -7,8 +7,9 @@ import pytest
 from command_line import run
 
 from dladmm.bench import race as racing
-from dladmm.bench.race import Racer, course, laps, race
+from dladmm.bench.race import Racer, laps, race
 from dladmm.data.datasets import load_dataset
+from dladmm.experiments.course import image_course
 
 pytestmark = pytest.mark.float32
 
@@ -54,7 +55,7 @@ def test_finished_runs_are_not_run_again(short, tmp_path, monkeypatch):
 
 
 def test_the_clock_leaves_out_evaluation(monkeypatch):
-    c = course(load_dataset("digits"), 100, (4,))
+    c = image_course(load_dataset("digits"), 100, (4,))
     clock = iter(np.arange(100.0))
     monkeypatch.setattr(racing.time, "perf_counter", lambda: next(clock))
     still = Racer("still", lambda problem, arrays, params, seed: iter([params] * 9))

@@ -67,6 +67,7 @@ def demo(
 app.add_typer(bench_app, name="bench")
 app.command()(commands.fit)
 app.command()(commands.predict)
+app.command()(commands.compare)
 app.command()(commands.inspect)
 
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 import csv
 import math
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.model_selection import train_test_split
 
+from dladmm.core.problem import Problem
 from dladmm.data.columns import Table, named, table_from_arrays
 from dladmm.data.datasets import NAMES, load_dataset
 from dladmm.data.preprocessing import TablePreprocessor
 from dladmm.data.tables import read_table
 from dladmm.estimators import DLADMMClassifier, DLADMMRegressor
+from dladmm.experiments.course import Course
 from dladmm.files import write_atomically
 from dladmm.io.model_file import LoadedModel, layer_sizes
 
@@ -50,6 +54,40 @@ def prepared(preprocessing: TablePreprocessor, table: Table) -> tuple[np.ndarray
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # `fit` has said it all about its own table
         return preprocessing.transform(table), y
+
+
+def course(
+    data: str, target: str | None, data_dir: Path | None, samples: int | None, hidden: Sequence[int]
+) -> Course:
+    """Rows and network to compare methods on; a quarter of a table is kept for the test."""
+    table, test = training_tables(data, data_dir)
+    preprocessing = TablePreprocessor.fit(
+        table,
+        target_name(data, target, table),
+        task=None,
+        standardise=test is None,
+        standardise_target=True,
+        source="table" if test is None else data,
+    )
+    X, y = prepared(preprocessing, table)
+    classes = preprocessing.target.task == "classification"
+    if test is None:
+        strata = y if classes else None
+        X, X_test, y, y_test = train_test_split(
+            X, y, test_size=0.25, random_state=0, stratify=strata
+        )
+    else:
+        X_test, y_test = prepared(preprocessing, test)
+    X, y = X[:samples], y[:samples]
+    if classes:
+        names = np.unique(np.concatenate([y, y_test]))
+        Y, Y_test = (np.eye(len(names))[np.searchsorted(names, v)] for v in (y, y_test))
+    else:
+        Y, Y_test = (np.asarray(v, dtype=float).reshape(len(v), -1) for v in (y, y_test))
+    loss = "log_loss" if classes else "squared_error"
+    problem = Problem.dense((X.shape[1], *hidden, Y.shape[1]), "relu", loss)
+    single = [np.ascontiguousarray(v, np.float32) for v in (X, Y, X_test, Y_test)]
+    return Course(problem, (single[0], single[1], None), (single[2], single[3]))
 
 
 def trained(task: str, X: np.ndarray, y: np.ndarray, settings: dict[str, Any]) -> Any:

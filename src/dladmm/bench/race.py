@@ -17,17 +17,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import jax.numpy as jnp
-import numpy as np
-
 from dladmm.bench.iteration import describe_machine
-from dladmm.core.lagrangian import evaluate
-from dladmm.core.methods import Arrays
-from dladmm.core.problem import Problem
-from dladmm.core.solve import root_mean_square
-from dladmm.core.state import Params, initial_params
 from dladmm.data.datasets import Dataset
 from dladmm.experiments import baselines
+from dladmm.experiments.course import Course, image_course
 from dladmm.files import write_atomically
 
 FULL_RATES = (1e-3, 3e-3, 1e-2)
@@ -44,45 +37,6 @@ class Racer:
     name: str
     start: Callable[..., baselines.Trainer]
     per_next: float = 1.0
-
-
-@dataclass(frozen=True)
-class Course:
-    """What is raced on: training and test rows, and the network."""
-
-    problem: Problem
-    arrays: Arrays
-    test: tuple[np.ndarray, np.ndarray]
-    init: str = "scaled"
-
-    def weights(self, seed: int) -> Params:
-        scale = root_mean_square(self.arrays[0], None)
-        dtype = jnp.dtype("float32")
-        return initial_params(self.problem, self.init, seed, dtype, scale)
-
-    def loss(self, params: Params) -> float:
-        """The mean loss over all training rows, by blocks of them."""
-        x, y, _ = self.arrays
-        parts = [
-            (
-                len(x[i : i + 10_000]),
-                evaluate(self.problem, params, x[i : i + 10_000], y[i : i + 10_000]),
-            )
-            for i in range(0, len(x), 10_000)
-        ]
-        return sum(n * float(part.loss) for n, part in parts) / len(x)
-
-    def accuracy(self, params: Params) -> float:
-        return float(evaluate(self.problem, params, *self.test).accuracy)
-
-
-def course(data: Dataset, samples: int | None, hidden: tuple[int, ...]) -> Course:
-    """The first `samples` training rows, all test rows, ReLU and log-loss, no regulariser."""
-    one_hot = np.eye(int(data.y_train.max()) + 1, dtype=np.float32)
-    x, y = data.x_train[:samples], one_hot[data.y_train[:samples]]
-    problem = Problem.dense((x.shape[1], *hidden, y.shape[1]), "relu", "log_loss")
-    arrays = (np.ascontiguousarray(x, np.float32), y, None)
-    return Course(problem, arrays, (data.x_test.astype(np.float32), one_hot[data.y_test]))
 
 
 def full_racers() -> list[Racer]:
@@ -123,9 +77,13 @@ def laps(
         params = next(trainer)
         took = time.perf_counter() - began
         seconds, iterations = seconds + took, iterations + racer.per_next
-        lap = {"iteration": iterations, "seconds": seconds, "test_accuracy": c.accuracy(params)}
+        lap = {
+            "iteration": iterations,
+            "seconds": seconds,
+            "test_accuracy": float(c.on_test(params).accuracy),
+        }
         if with_loss:
-            lap["train_loss"] = c.loss(params)
+            lap["train_loss"] = float(c.on_training(params).loss)
         if iterations == racer.per_next:
             lap["compile_seconds"] = max(cold - took, 0.0)
         yield lap
@@ -148,7 +106,7 @@ def race(
     longer than that run is out. Mini-batches: it is the data set's test accuracy, and `iterations`
     are epochs.
     """
-    c = course(data, samples, hidden)
+    c = image_course(data, samples, hidden)
     racers = mini_racers() if mini else full_racers()
     runs: list[dict[str, Any]] = []
     for seed in range(seeds):

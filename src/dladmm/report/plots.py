@@ -38,6 +38,34 @@ def plot_run(history: Mapping[str, Sequence[float]], path: Path, title: str) -> 
         figure.savefig(part, format="png")
 
 
+def plot_compare(runs: Sequence[Mapping[str, Any]], path: Path, title: str) -> None:
+    """Loss and test accuracy (or test loss) of every run over iterations and seconds, as a PNG."""
+    figure = Figure(figsize=(11, 7.4), layout="constrained", dpi=120)
+    figure.suptitle(title)
+    grid = figure.subplots(2, 2, sharex="col")
+    labels = list(dict.fromkeys(run["method"] for run in runs))
+    classifies = any(np.isfinite(run["test_accuracy"]).any() for run in runs)
+    below = "test_accuracy" if classifies else "test_loss"
+    for run in runs:
+        place = labels.index(run["method"])
+        style = {
+            "color": (BLUE, *OTHERS)[place % (1 + len(OTHERS))],
+            "linewidth": 2.2 if place == 0 else 1.2,
+            "label": run["method"] if run["seed"] == 0 else None,
+        }
+        steps = np.arange(1, len(run["seconds"]) + 1)
+        for column, where in enumerate((steps, run["seconds"])):
+            grid[0][column].plot(where, run["train_loss"], **style)
+            grid[1][column].plot(where, run[below], **style)
+    for column, name in enumerate(("iteration", "seconds of training, compilation apart")):
+        _titled(grid[0][column], "Training loss", log=True)
+        _titled(grid[1][column], below.replace("_", " ").capitalize(), log=not classifies)
+        grid[1][column].set_xlabel(name)
+    grid[1][1].set_xscale("log")
+    with write_atomically(path) as part:
+        figure.savefig(part, format="png")
+
+
 def plot_race(figures: Mapping[str, Any], path: Path) -> None:
     """Loss (full batch) or test accuracy (mini-batches) of every run over wall clock, as a PNG."""
     figure = Figure(figsize=(10, 5), layout="constrained", dpi=120)

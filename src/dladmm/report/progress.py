@@ -6,26 +6,70 @@ import math
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from dladmm.core.options import Progress as Iteration
+
+
+def _bar(columns: list[ProgressColumn], disable: bool) -> Progress:
+    """A bar on standard error, shown on terminals only."""
+    console = Console(stderr=True)
+    return Progress(*columns, console=console, disable=disable or not console.is_terminal)
+
+
+class CountBar:
+    """One line per run of several: call it with the run's label and how far it is."""
+
+    def __init__(self, total: int, disable: bool = False):
+        self._total, self._tasks = total, dict[str, TaskID]()
+        self._bar = _bar(
+            [
+                TextColumn("{task.description:<24}"),
+                BarColumn(),
+                TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+                TimeElapsedColumn(),
+                TextColumn("left"),
+                TimeRemainingColumn(),
+            ],
+            disable,
+        )
+
+    def __enter__(self) -> CountBar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.stop()
+
+    def __call__(self, label: str, k: int) -> None:
+        if label not in self._tasks:
+            self._tasks[label] = self._bar.add_task(label, total=self._total)
+        self._bar.update(self._tasks[label], completed=k)
 
 
 class ProgressBar:
     """Use as a context manager and as a callback of `solve`; the bar goes to standard error."""
 
     def __init__(self, title: str, max_iter: int, disable: bool = False):
-        console = Console(stderr=True)
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[figures]}"),
-            console=console,
-            disable=disable or not console.is_terminal,
+        self._bar = _bar(
+            [
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+                TimeElapsedColumn(),
+                TextColumn("left"),
+                TimeRemainingColumn(),
+                TextColumn("{task.fields[figures]}"),
+            ],
+            disable,
         )
         self._task = self._bar.add_task(title, total=max_iter, figures="")
 

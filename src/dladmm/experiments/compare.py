@@ -1,0 +1,186 @@
+"""Methods side by side: curves over iterations and over seconds, from the same initial weights.
+
+Everything is recorded the same way: the network after each iteration and the seconds of training
+until then; losses and accuracies are computed from the networks afterwards, off the clock.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from dladmm.core.options import Options, Progress
+from dladmm.core.solve import solve
+from dladmm.core.state import Params
+from dladmm.experiments import baselines
+from dladmm.experiments.course import Course
+from dladmm.files import write_atomically
+
+# The paper's rates (Section 5); the others' are optax's usual ones.
+RATES = {
+    "sgd": 1e-6,
+    "adagrad": 1e-3,
+    "adadelta": 0.1,
+    "adam": 1e-3,
+    "momentum": 1e-3,
+    "nesterov": 1e-3,
+    "rmsprop": 1e-3,
+    "amsgrad": 1e-3,
+    "lbfgs": 1.0,
+}
+# The paper's settings of its method: nu = 1e-6, rho from 1e-6, times 10 every 100 iterations.
+LIBRARY: dict[str, dict[str, Any]] = {
+    "restored": {"method": "restored"},
+    "dladmm": {"method": "dladmm", "rho": 0.1, "nu": 1.0},
+    "dladmm-paper": {"method": "dladmm", "rho": 1e-6, "nu": 1e-6, "rho_schedule": "paper"},
+    "admm": {"method": "admm", "rho": 1.0},
+}
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A method of the library with its options, or an optimiser with its rate."""
+
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+    rate: float | None = None
+
+    @property
+    def label(self) -> str:
+        return self.name if self.rate is None else f"{self.name} {self.rate:g}"
+
+
+def contestant(text: str) -> Contestant:
+    """`restored`, `adam` or `adam=3e-3`; ValueError names what is known."""
+    name, _, rate = text.strip().partition("=")
+    if name in LIBRARY and not rate:
+        return Contestant(name, options=LIBRARY[name])
+    if name in RATES:
+        try:
+            value = float(rate) if rate else RATES[name]
+        except ValueError:
+            value = 0.0
+        if value > 0:
+            return Contestant(name, rate=value)
+    raise ValueError(
+        f"method {text!r} is unknown; expected one of {', '.join([*LIBRARY, *RATES])},"
+        " the optimisers with a rate if wanted, such as adam=3e-3"
+    )
+
+
+def curve(
+    who: Contestant, course: Course, seed: int, iterations: int, tell: Callable[[int], None]
+) -> dict[str, Any]:
+    """One run: per iteration seconds, loss and accuracies; compilation is timed apart."""
+    run = _library_run if who.rate is None else _gradient_run
+    began = time.perf_counter()
+    run(who, course, seed, 1, lambda k: None)
+    cold = time.perf_counter() - began
+    networks, seconds = run(who, course, seed, iterations, tell)
+    training = [course.on_training(params) for params in networks]
+    test = [course.on_test(params) for params in networks]
+    return {
+        "method": who.label,
+        "seed": seed,
+        "seconds": seconds,
+        "train_loss": [float(e.loss) for e in training],
+        "train_accuracy": [float(e.accuracy) for e in training],
+        "test_loss": [float(e.loss) for e in test],
+        "test_accuracy": [float(e.accuracy) for e in test],
+        "compile_seconds": max(cold - seconds[0], 0.0) if seconds else cold,
+    }
+
+
+def _gradient_run(
+    who: Contestant, course: Course, seed: int, iterations: int, tell: Callable[[int], None]
+) -> tuple[list[Params], list[float]]:
+    trainer = baselines.full_batch(
+        course.problem,
+        course.arrays,
+        course.weights(seed),
+        seed,
+        name=who.name,
+        rate=who.rate or 1.0,
+    )
+    networks, seconds, clock = [], [], 0.0
+    began = time.perf_counter()
+    for k, params in enumerate(islice(trainer, iterations), 1):
+        clock += time.perf_counter() - began
+        networks.append(jax.tree.map(np.asarray, params))
+        seconds.append(clock)
+        tell(k)
+        began = time.perf_counter()
+    return networks, seconds
+
+
+def _library_run(
+    who: Contestant, course: Course, seed: int, iterations: int, tell: Callable[[int], None]
+) -> tuple[list[Params], list[float]]:
+    networks: list[Params] = []
+
+    def keep(progress: Progress) -> None:
+        networks.append(jax.tree.map(np.asarray, progress.params))
+        tell(progress.iteration)
+
+    x, y, weights = course.arrays
+    options = Options(
+        **who.options,
+        max_iter=iterations,
+        tol=0,
+        seed=seed,
+        evaluate_every=10**9,  # the networks are evaluated afterwards
+        dtype=str(x.dtype),
+    )
+    result = solve(
+        course.problem, x, y, sample_weight=weights, options=options,
+        params=course.weights(seed), callback=keep,
+    )  # fmt: skip
+    return networks, result.history.get("seconds", [])
+
+
+def compare(
+    course: Course,
+    contestants: list[Contestant],
+    *,
+    seeds: int,
+    iterations: int,
+    folder: Path,
+    tell: Callable[[str, int], None] = lambda label, k: None,
+) -> list[dict[str, Any]]:
+    """Every contestant from every seed; a run whose record is in `folder` is not run again."""
+    folder.mkdir(parents=True, exist_ok=True)
+    runs = []
+    for seed in range(seeds):
+        for who in contestants:
+            file = folder / f"{who.label.replace(' ', '-')}-seed{seed}.json"
+            asked = {"settings": settings(course, iterations)}
+            kept = json.loads(file.read_text()) if file.exists() else {}
+            if kept.get("settings") != asked["settings"]:
+                told = partial(tell, f"{who.label}, seed {seed}")
+                kept = curve(who, course, seed, iterations, told) | asked
+                with write_atomically(file) as part:
+                    part.write_text(json.dumps(kept))
+            runs.append(kept)
+    return runs
+
+
+def settings(course: Course, iterations: int) -> dict[str, Any]:
+    """What a record must agree in to stand for a run."""
+    problem = course.problem
+    return {
+        "samples": len(course.arrays[0]),
+        "sizes": [problem.layers[0].n_in, *(layer.n_out for layer in problem.layers)],
+        "activations": [repr(f) for f in problem.activations],
+        "loss": repr(problem.loss),
+        "init": course.init,
+        "iterations": iterations,
+    }

@@ -1,0 +1,57 @@
+"""What methods are compared on: the same rows, network and initial weights for all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+
+from dladmm.core.lagrangian import Evaluation, evaluate
+from dladmm.core.methods import Arrays
+from dladmm.core.problem import Problem
+from dladmm.core.solve import root_mean_square
+from dladmm.core.state import Params, initial_params
+from dladmm.data.datasets import Dataset
+
+EVALUATED_ROWS = 10_000  # at once
+
+
+@dataclass(frozen=True)
+class Course:
+    """Training and test rows, and the network."""
+
+    problem: Problem
+    arrays: Arrays
+    test: tuple[np.ndarray, np.ndarray]
+    init: str = "scaled"
+
+    def weights(self, seed: int) -> Params:
+        """The weights everyone starts from."""
+        x, y, weights = self.arrays
+        scale = root_mean_square(x, weights)
+        output = self.problem.loss.target_scale(y, weights)
+        return initial_params(self.problem, self.init, seed, jnp.dtype(x.dtype), scale, output)
+
+    def on_training(self, params: Params) -> Evaluation:
+        """The mean loss and the accuracy over all training rows, by blocks of them."""
+        x, y, _ = self.arrays
+        loss = accuracy = jnp.zeros((), x.dtype)
+        for start in range(0, len(x), EVALUATED_ROWS):
+            rows = slice(start, start + EVALUATED_ROWS)
+            part = evaluate(self.problem, params, x[rows], y[rows])
+            share = len(x[rows]) / len(x)
+            loss, accuracy = loss + share * part.loss, accuracy + share * part.accuracy
+        return Evaluation(loss, accuracy)
+
+    def on_test(self, params: Params) -> Evaluation:
+        return evaluate(self.problem, params, *self.test)
+
+
+def image_course(data: Dataset, samples: int | None, hidden: tuple[int, ...]) -> Course:
+    """The first `samples` training rows, all test rows, ReLU and log-loss, no regulariser."""
+    one_hot = np.eye(int(data.y_train.max()) + 1, dtype=np.float32)
+    x, y = data.x_train[:samples], one_hot[data.y_train[:samples]]
+    problem = Problem.dense((x.shape[1], *hidden, y.shape[1]), "relu", "log_loss")
+    arrays = (np.ascontiguousarray(x, np.float32), y, None)
+    return Course(problem, arrays, (data.x_test.astype(np.float32), one_hot[data.y_test]))
