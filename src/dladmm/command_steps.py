@@ -7,16 +7,17 @@ import math
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.model_selection import train_test_split
 
 from dladmm.core.problem import Problem
+from dladmm.data import spool
 from dladmm.data.columns import Table, named, table_from_arrays
 from dladmm.data.datasets import NAMES, load_dataset
 from dladmm.data.preprocessing import TablePreprocessor
-from dladmm.data.tables import read_table
+from dladmm.data.tables import check_readable, read_table
 from dladmm.estimators import DLADMMClassifier, DLADMMRegressor
 from dladmm.experiments.course import Course
 from dladmm.files import write_atomically
@@ -56,20 +57,46 @@ def prepared(preprocessing: TablePreprocessor, table: Table) -> tuple[np.ndarray
         return preprocessing.transform(table), y
 
 
-def course(
-    data: str, target: str | None, data_dir: Path | None, samples: int | None, hidden: Sequence[int]
-) -> Course:
-    """Rows and network to compare methods on; a quarter of a table is kept for the test."""
+class TrainingRows(NamedTuple):
+    """What is trained on, and the test rows of a named data set."""
+
+    preprocessing: TablePreprocessor
+    X: np.ndarray
+    y: np.ndarray
+    test: Table | None
+
+
+def training_rows(
+    data: str,
+    target: str | None,
+    data_dir: Path | None,
+    folder: Path,
+    by_batches: bool,
+    **settings: Any,
+) -> TrainingRows:
+    """Preprocessing learned, and applied; a Parquet file for batches goes through `folder`."""
+    if by_batches and spool.is_parquet(data):
+        if target is None:
+            raise ValueError("--target is missing; expected the name of a column")
+        check_readable(Path(data))
+        preprocessing = spool.learned(Path(data), target, **settings)
+        return TrainingRows(preprocessing, *spool.spooled(Path(data), preprocessing, folder), None)
     table, test = training_tables(data, data_dir)
     preprocessing = TablePreprocessor.fit(
         table,
         target_name(data, target, table),
-        task=None,
-        standardise=test is None,
-        standardise_target=True,
+        standardise=test is None,  # the named data sets are scaled to 0..1 already
         source="table" if test is None else data,
+        **settings,
     )
-    X, y = prepared(preprocessing, table)
+    return TrainingRows(preprocessing, *prepared(preprocessing, table), test)
+
+
+def course(
+    data: str, target: str | None, data_dir: Path | None, samples: int | None, hidden: Sequence[int]
+) -> Course:
+    """Rows and network to compare methods on; a quarter of a table is kept for the test."""
+    preprocessing, X, y, test = training_rows(data, target, data_dir, Path(), by_batches=False)
     classes = preprocessing.target.task == "classification"
     if test is None:
         strata = y if classes else None

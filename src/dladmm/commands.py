@@ -7,6 +7,8 @@ are imported where they are needed: --help does not wait for them.
 
 from __future__ import annotations
 
+import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -91,33 +93,30 @@ def fit(
     check_writable(out, "--out", keep=[data])
     try:
         from dladmm import command_steps as steps
-        from dladmm.data.preprocessing import TablePreprocessor
         from dladmm.io.model_file import save_model
 
-        with saying_warnings() as said:
-            table, test = steps.training_tables(data, data_dir)
-            preprocessing = TablePreprocessor.fit(
-                table,
-                steps.target_name(data, target, table),
-                task=task,
-                standardise=test is None,  # the named data sets are scaled to 0..1 already
-                standardise_target=loss != "poisson",  # counts must stay counts
-                source="table" if test is None else data,
-            )
-            X, y = steps.prepared(preprocessing, table)
-        if not as_json:
-            typer.echo(_task_sentence(preprocessing, table.n_rows, inferred=task is None))
-        with saying_warnings(ignore_convergence=True) as said_later:
-            estimator = steps.trained(preprocessing.target.task, X, y, settings)
-            with saving(out, "the model"):
-                save_model(out, estimator, preprocessing.to_dict())
-            said_later.extend(steps.ending(estimator))
+        with ExitStack() as until_scored:
+            with saying_warnings() as said:
+                folder = until_scored.enter_context(tempfile.TemporaryDirectory())
+                rows = steps.training_rows(
+                    data, target, data_dir, Path(folder), batch_size is not None,
+                    task=task, standardise_target=loss != "poisson",  # counts must stay counts
+                )  # fmt: skip
+            preprocessing, X, y, test = rows
+            if not as_json:
+                typer.echo(_task_sentence(preprocessing, len(y), inferred=task is None))
+            with saying_warnings(ignore_convergence=True) as said_later:
+                estimator = steps.trained(preprocessing.target.task, X, y, settings)
+                with saving(out, "the model"):
+                    save_model(out, estimator, preprocessing.to_dict())
+                said_later.extend(steps.ending(estimator))
+            train_score = steps.score(estimator, X, y)
     except KeyboardInterrupt:
         typer.echo("dladmm: interrupted before there was a network to keep", err=True)
         raise typer.Exit(130) from None
     record = {
         **steps.fit_record(estimator, preprocessing),
-        "train_score": steps.score(estimator, X, y),
+        "train_score": train_score,
         "model": str(out),
         "warnings": [*said, *said_later],
     }

@@ -1,6 +1,7 @@
 """Wrong input is refused with a ValueError that names the argument and says what was expected."""
 
 import re
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -8,7 +9,10 @@ from problems import small
 
 from dladmm import Options, Params, Problem, solve
 from dladmm.core.updates import Backtracking
+from dladmm.core.validation import check_options
+from dladmm.terms.activations import Activation
 from dladmm.terms.layers import Dense
+from dladmm.terms.loss import Loss
 from dladmm.terms.regularizers import L1, L2, Box
 
 NAN, INF = float("nan"), float("inf")
@@ -196,3 +200,22 @@ def test_one_dimensional_targets_are_one_column():
         solve(problem, X, y, options=Options(max_iter=1)) for y in (VALUES[:, :1], VALUES[:, 0])
     )
     assert column.history["lagrangian"] == flat.history["lagrangian"]
+
+
+def test_restored_sweeps_refuse_what_has_no_gradient_and_name_the_method_that_needs_none():
+    @dataclass(frozen=True)
+    class ProxOnly(Loss):
+        """A loss with a prox alone."""
+
+    @dataclass(frozen=True)
+    class NoSlopes(Activation):
+        """An activation with argmin_z alone."""
+
+    options = Options(method="restored")
+    for problem, what in (
+        (Problem.dense((2, 3, 1), loss=ProxOnly()), "gradient of the loss, which ProxOnly"),
+        (Problem.dense((2, 3, 1), NoSlopes(), "huber"), "slopes of activation 1, which NoSlopes"),
+    ):
+        with pytest.raises(ValueError, match=f"{what} does not define; expected method='dladmm'"):
+            check_options(problem, options)
+        check_options(problem, Options(method="dladmm"))

@@ -109,7 +109,7 @@ class RestoredRecord(NamedTuple):
     train_accuracy: Array
 
 
-def signal(f: Activation, z: Array, g: Array) -> Array:
+def residual_target(f: Activation, z: Array, g: Array) -> Array:
     """The residual target r of a layer with pre-activations z from the gradient g at a = f(z).
 
     First-order: f'(z) o g. Closed, for a discontinuous f: z - z+ with z+ the paper's update
@@ -142,7 +142,7 @@ def restore(problem: Problem, params: Params, x: Array, y: Array) -> Point:
     targets = [problem.loss.gradient(z[last], y)]
     for l in range(last, 0, -1):
         g = problem.layers[l].adjoint_a(params.W[l], targets[-1])
-        targets.append(signal(problem.activations[l - 1], z[l - 1], g))
+        targets.append(residual_target(problem.activations[l - 1], z[l - 1], g))
     return Point(tuple(inputs), tuple(targets[::-1]), z[last])
 
 

@@ -12,6 +12,8 @@ from dladmm.core.problem import Problem
 from dladmm.core.schedules import make_schedule
 from dladmm.core.state import INITIALIZERS, Params
 from dladmm.core.updates import STEP_RULES, Backtracking, ClosedForm
+from dladmm.terms.activations import Activation
+from dladmm.terms.loss import Loss
 from dladmm.terms.zl_solvers import zl_solvers
 
 if TYPE_CHECKING:
@@ -65,12 +67,29 @@ def check_options(problem: Problem, options: Options) -> None:
             f"zl_solver='fista' needs a loss with a Lipschitz gradient, which"
             f" {type(problem.loss).__name__} has not; expected zl_solver='newton'"
         )
+    if options.method == "restored":
+        _check_restorable(problem)
     for l, regularizer in enumerate(problem.regularizers, 1):
         if options.method == "admm" and regularizer.quadratic is None:
             raise ValueError(
                 f"method='admm' solves W by least squares and cannot take the"
                 f" {type(regularizer).__name__} regularizer of layer {l}; expected none or l2,"
                 " or method='dladmm'"
+            )
+
+
+def _check_restorable(problem: Problem) -> None:
+    """Restored sweeps need what the relaxed methods do not: gradients."""
+    if type(problem.loss).gradient is Loss.gradient:
+        raise ValueError(
+            f"method='restored' needs the gradient of the loss, which {type(problem.loss).__name__}"
+            " does not define; expected method='dladmm'"
+        )
+    for l, f in enumerate(problem.activations, 1):
+        if f.continuous and type(f).slopes is Activation.slopes:
+            raise ValueError(
+                f"method='restored' needs the slopes of activation {l}, which {type(f).__name__}"
+                " does not define; expected method='dladmm'"
             )
 
 
@@ -133,7 +152,9 @@ def _matrix(name: str, value: Any, dtype: str) -> np.ndarray:
         array = array[:, None]
     if array.ndim != 2:
         raise ValueError(f"{name} has shape {array.shape}; expected a matrix, samples as rows")
-    bad = int(np.size(array) - np.isfinite(array).sum())
+    # By blocks of rows: a mask of all entries would be a quarter of the data.
+    blocks = range(0, len(array), 4096)
+    bad = sum(int((~np.isfinite(array[start : start + 4096])).sum()) for start in blocks)
     if bad:
         raise ValueError(f"{name} has {bad} NaN or infinite entries; expected finite numbers")
     return array

@@ -26,16 +26,7 @@ def read_table(path: Path, text_columns: Collection[str] = ()) -> Table:
     Cells of `text_columns` are taken as they are written, so that the category 007 stays one.
     """
     path, suffix = Path(path), Path(path).suffix.lower()
-    if suffix not in SUFFIXES:
-        raise ValueError(f"{path} is not a table; expected a file ending in {', '.join(SUFFIXES)}")
-    if not path.is_file():
-        what = "is a folder" if path.is_dir() else "does not exist"
-        raise ValueError(f"{path} {what}; expected a table to read")
-    try:
-        with path.open("rb"):
-            pass
-    except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
+    check_readable(path)
     if suffix == ".npz":
         table = _read_npz(path)
     elif suffix in SEPARATORS:
@@ -45,6 +36,20 @@ def read_table(path: Path, text_columns: Collection[str] = ()) -> Table:
     if table.n_rows == 0:
         raise ValueError(f"{path} has no rows; expected at least one")
     return table
+
+
+def check_readable(path: Path) -> None:
+    """ValueError unless this is a table's file that can be opened."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise ValueError(f"{path} is not a table; expected a file ending in {', '.join(SUFFIXES)}")
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise ValueError(f"{path} {what}; expected a table to read")
+    try:
+        with path.open("rb"):
+            pass
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def _read_npz(path: Path) -> Table:
@@ -103,20 +108,25 @@ def _read_csv(path: Path, separator: str, text_columns: Collection[str]) -> Tabl
         raise ValueError(f"{path} is not UTF-8 text; expected a table in UTF-8") from None
     except (ValueError, OverflowError, pandas.errors.ParserWarning) as error:
         raise ValueError(f"{path} cannot be read: {error}") from None
-    return _table_of(frame)
+    return table_of(frame)
 
 
 def _read_parquet(path: Path) -> Table:
-    pandas = _pandas(path)
+    return table_of(parquet_file(path).read().to_pandas())
+
+
+def parquet_file(path: Path) -> Any:
+    """The open file, its columns checked; ValueError in one sentence where it cannot be read."""
+    _pandas(path)
     import pyarrow
     import pyarrow.parquet
 
     try:
-        _refuse_duplicates(path, pyarrow.parquet.read_schema(path).names)
-        frame = pandas.read_parquet(path, engine="pyarrow")
+        file = pyarrow.parquet.ParquetFile(path)
     except (pyarrow.ArrowException, OSError) as error:
         raise ValueError(f"{path} cannot be read as Parquet: {error}") from None
-    return _table_of(frame)
+    _refuse_duplicates(path, file.schema_arrow.names)
+    return file
 
 
 def _refuse_duplicates(path: Path, names: Sequence[str]) -> None:
@@ -125,6 +135,6 @@ def _refuse_duplicates(path: Path, names: Sequence[str]) -> None:
         raise ValueError(f"{path} has more than one column named {named(twice)}; expected one each")
 
 
-def _table_of(frame: Any) -> Table:
+def table_of(frame: Any) -> Table:
     columns = tuple(column_from_series(str(name), frame[name]) for name in frame.columns)
     return Table(columns, len(frame))
