@@ -72,7 +72,7 @@ def test_a_parquet_file_is_trained_by_batches_from_a_shell(file, tmp_path):
         "--max-iter",
         "15",
     ]
-    ran = run(*asked, "--out", tmp_path / "m", "--json")
+    ran = run(*asked, "--max-iter", "15", "--out", tmp_path / "m", "--json")
     assert ran.code == 0, ran.err
     assert json.loads(ran.out)["train_score"] > 0.9
     predicted = run("predict", tmp_path / "m", file, "--out", tmp_path / "p.csv", "--json")

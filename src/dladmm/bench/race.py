@@ -86,7 +86,7 @@ def laps(
             lap["train_loss"] = float(c.on_training(params).loss)
         if iterations == racer.per_next:
             lap["compile_seconds"] = max(cold - took, 0.0)
-        yield lap
+        yield {name: float(f"{value:.6g}") for name, value in lap.items()}
 
 
 def race(

@@ -185,7 +185,10 @@ def scikit_learn(problem: Problem, arrays: Arrays, params: Params, seed: int) ->
     labels = arrays[1].argmax(1)
     while True:
         model.partial_fit(arrays[0], labels, classes=np.arange(arrays[1].shape[1]))
-        yield Params(tuple(W.T for W in model.coefs_), tuple(model.intercepts_))
+        # Copies: the next call changes the model's own arrays in place.
+        yield Params(
+            tuple(W.T.copy() for W in model.coefs_), tuple(map(np.copy, model.intercepts_))
+        )
 
 
 def _is_due(k: int, count: int, per_epoch: int) -> bool:
