@@ -25,6 +25,7 @@ from dladmm.core.samples import Samples
 from dladmm.core.solve import solve
 from dladmm.core.state import Params
 from dladmm.core.stream import Stream
+from dladmm.core.validation import check_options
 from dladmm.memory import advice
 from dladmm.report.progress import ProgressBar
 from dladmm.terms.loss import Loss
@@ -182,6 +183,7 @@ class DLADMMBase(BaseEstimator):
         small = X.shape[0] * X.shape[1] <= FLOAT64_UP_TO
         dtype = ("float64" if small else "float32") if self.dtype == "auto" else self.dtype
         options = self._options(seed, max_iter, dtype, **more)
+        check_options(problem, options)
         too_large = advice(problem, X.shape[0], options)
         if too_large:
             warnings.warn(too_large, stacklevel=4)

@@ -128,7 +128,7 @@ def race(
                         part.write_text(json.dumps(run))
             if math.isnan(target):  # Adam at 1e-3 has run to its end
                 target, deadline = (run["laps"][-1][key] for key in ("train_loss", "seconds"))
-                run |= _reached(run["laps"], target, mini)
+            run |= _reached(run["laps"], target, mini)
             runs.append(run)
             tell(f"{data.name} seed {seed}  {_line(run)}")
     return {
@@ -153,7 +153,7 @@ def _run(
         reached = not math.isnan(target) and _has_reached(lap, target, mini)
         if reached or lap["seconds"] > deadline:
             break
-    return {"racer": racer.name, "seed": seed, "laps": kept} | _reached(kept, target, mini)
+    return {"racer": racer.name, "seed": seed, "laps": kept, "machine": describe_machine()}
 
 
 def _has_reached(lap: dict[str, float], target: float, mini: bool) -> bool:
