@@ -1,4 +1,4 @@
-"""Ablations of restored sweeps on a validation split: the tables of docs/results/restored.md.
+"""Ablations of restored sweeps on a validation split, as Markdown tables.
 
 Full batch: iterations to a training loss and validation accuracy there. Mini-batches: validation
 accuracy after each epoch. Needs DLADMM_DATA or a download of MNIST and Fashion-MNIST.
