@@ -7,9 +7,9 @@ from itertools import pairwise
 import jax.numpy as jnp
 import pytest
 
+from dladmm.bench import overhead
 from dladmm.bench.growth import fitted_exponent
 from dladmm.bench.iteration import OPTIONS, bench_iteration, random_run
-from dladmm.bench.overhead import bench_overhead
 from dladmm.bench.products import iteration_products
 from dladmm.core.methods import iterate
 from dladmm.core.problem import Problem
@@ -74,7 +74,24 @@ def test_bench_iteration_reports_what_it_promises():
     assert figures["state_bytes"] == 4 * (60 * rows + 5 * 7 + 3 * 5 + 5 + 3)
 
 
-def test_bench_overhead_reports_what_it_promises():
-    (row,) = bench_overhead(1, methods=("restored",))["rows"]
-    assert {"overhead_seconds", "seconds_per_iteration", "compile_seconds"} <= row.keys()
-    assert row["seconds_per_iteration"] > 0
+def test_the_overhead_is_what_does_not_grow_with_the_iterations(monkeypatch):
+    clock = [0.0]
+
+    class Fake:
+        """A fit of half a second and a tenth of a second per iteration; the first takes 3 more."""
+
+        fits = 0
+
+        def __init__(self, *, max_iter, **_):
+            self.max_iter = max_iter
+
+        def fit(self, X, y):
+            clock[0] += 0.5 + 0.1 * self.max_iter + (0 if Fake.fits else 3)
+            Fake.fits += 1
+
+    monkeypatch.setattr(overhead, "DLADMMClassifier", Fake)
+    monkeypatch.setattr(overhead.time, "perf_counter", lambda: clock[0])
+    (row,) = overhead.bench_overhead(2, methods=("restored",))["rows"]
+    assert row["overhead_seconds"] == pytest.approx(0.5)
+    assert row["seconds_per_iteration"] == pytest.approx(0.1)
+    assert row["compile_seconds"] == pytest.approx(3)
