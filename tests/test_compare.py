@@ -1,6 +1,7 @@
 """Methods side by side: the same start, the same records, nothing run twice."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -64,3 +65,13 @@ def test_from_a_shell_on_a_table_of_numbers(tmp_path):
     assert "restored" in run(*asked, "--methods", "restored,adam=0.01").out
     refused = run(*asked, "--methods", "sgdd")
     assert (refused.code, refused.err.count("\n")) == (2, 1)
+
+
+def test_a_missing_extra_is_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optax", None)
+    for name in ("baselines", "compare"):
+        monkeypatch.delitem(sys.modules, f"dladmm.experiments.{name}", raising=False)
+        monkeypatch.delattr(f"dladmm.experiments.{name}", raising=False)
+    refused = run("compare", "digits", "--out", tmp_path)
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "pip install 'dladmm[bench]'" in refused.err

@@ -75,6 +75,6 @@ def main() -> None:
     """The entry point: one sentence and a non-zero exit code for whatever a user can cause."""
     try:
         app()
-    except (ValueError, OSError, MemoryError) as error:
+    except (ValueError, OSError, MemoryError, ImportError) as error:  # an extra may be missing
         typer.echo(f"dladmm: {sentence(error)}", err=True)
         sys.exit(2)
