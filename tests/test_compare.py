@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -75,3 +76,11 @@ def test_a_missing_extra_is_one_sentence(tmp_path, monkeypatch):
     refused = run("compare", "digits", "--out", tmp_path)
     assert (refused.code, refused.err.count("\n")) == (2, 1)
     assert "pip install 'dladmm[bench]'" in refused.err
+
+
+def test_other_rows_of_the_same_shape_are_run_anew(course, tmp_path):
+    who = [Contestant("sgd", rate=0.1)]
+    first = compare(course, who, seeds=1, iterations=2, folder=tmp_path)
+    x, y, _ = course.arrays
+    other = replace(course, arrays=(x[::-1].copy(), y, None))
+    assert compare(other, who, seeds=1, iterations=2, folder=tmp_path) != first

@@ -54,6 +54,8 @@ def test_finished_runs_are_not_run_again(short, tmp_path, monkeypatch):
     monkeypatch.setattr(racing, "laps", None)  # a run would fail
     again = race(load_dataset("digits"), **settings, records=tmp_path)
     assert again["runs"] == first["runs"]
+    with pytest.raises(TypeError):  # another limit is another run
+        race(load_dataset("digits"), **settings | {"iterations": 2}, records=tmp_path)
 
 
 def test_the_clock_leaves_out_evaluation(monkeypatch):

@@ -8,7 +8,6 @@ are imported where they are needed: --help does not wait for them.
 from __future__ import annotations
 
 import tempfile
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,6 +28,9 @@ _Data = Annotated[
         show_default=False,
     ),
 ]
+_Target = Annotated[
+    str | None, typer.Option(help="The column to predict (not for data sets and .npz).")
+]
 _Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by `dladmm fit`.")]
 _DataDir = Annotated[
     Path | None,
@@ -42,10 +44,7 @@ _DataDir = Annotated[
 def fit(
     data: _Data,
     out: Annotated[Path, typer.Option(help="Where to write the model.", show_default=False)],
-    target: Annotated[
-        str | None,
-        typer.Option(help="The column to predict (not for data sets and .npz)."),
-    ] = None,
+    target: _Target = None,
     task: Annotated[
         str | None,
         typer.Option(help="classification or regression; inferred from the target by default."),
@@ -95,9 +94,8 @@ def fit(
         from dladmm import command_steps as steps
         from dladmm.io.model_file import save_model
 
-        with ExitStack() as until_scored:
+        with tempfile.TemporaryDirectory() as folder:
             with saying_warnings() as said:
-                folder = until_scored.enter_context(tempfile.TemporaryDirectory())
                 rows = steps.training_rows(
                     data, target, data_dir, Path(folder), batch_size is not None,
                     task=task, standardise_target=loss != "poisson",  # counts must stay counts
@@ -135,10 +133,7 @@ def fit(
 def compare(
     data: _Data,
     out: Annotated[Path, typer.Option(help="Folder for records and picture.", show_default=False)],
-    target: Annotated[
-        str | None,
-        typer.Option(help="The column to predict (not for data sets and .npz)."),
-    ] = None,
+    target: _Target = None,
     hidden: Annotated[str, typer.Option(help="Units of the hidden layers.")] = "100",
     methods: Annotated[
         str,
@@ -191,10 +186,15 @@ def compare(
     if as_json:
         print_json({"rows": last, "picture": str(picture)})
         return
+    _print_compared(last)
+    typer.echo(f"\ncurves: {picture}")
+
+
+def _print_compared(rows: list[dict[str, Any]]) -> None:
     typer.echo(
         f"  {'method':<16} {'seed':>4} {'seconds':>9} {'loss':>10} {'test loss':>10} accuracy"
     )
-    for row in last:
+    for row in rows:
         figures = [
             "-" if row[key] is None else f"{row[key]:.4g}" for key in ("train_loss", "test_loss")
         ]
@@ -203,7 +203,6 @@ def compare(
             f"  {row['method']:<16} {row['seed']:>4} {row['seconds']:>9.2f} {figures[0]:>10}"
             f" {figures[1]:>10} {accuracy:>8}"
         )
-    typer.echo(f"\ncurves: {picture}")
 
 
 def predict(

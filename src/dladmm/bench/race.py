@@ -119,9 +119,8 @@ def race(
                 "/", "b"
             )
             file = None if records is None else records / f"{name}.json"
-            if file is not None and file.exists():
-                run = json.loads(file.read_text())
-            else:
+            run = json.loads(file.read_text()) if file is not None and file.exists() else {}
+            if run.get("limit") != iterations:
                 run = _run(racer, c, seed, iterations, target, deadline, mini)
                 if file is not None:
                     file.parent.mkdir(parents=True, exist_ok=True)
@@ -155,7 +154,8 @@ def _run(
         reached = not math.isnan(target) and _has_reached(lap, target, mini)
         if reached or lap["seconds"] > deadline:
             break
-    return {"racer": racer.name, "seed": seed, "laps": kept, "machine": describe_machine()}
+    machine = describe_machine()
+    return {"racer": racer.name, "seed": seed, "limit": limit, "laps": kept, "machine": machine}
 
 
 def _has_reached(lap: dict[str, float], target: float, mini: bool) -> bool:

@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from dladmm.core import stream
-from dladmm.core.methods import Arrays, iterate_restored, padded_data
+from dladmm.core.methods import Arrays, FullBatch, Start, iterate_restored, padded_data
 from dladmm.core.problem import Problem
-from dladmm.core.restored import begin, loss_and_gradient
+from dladmm.core.restored import loss_and_gradient
 from dladmm.core.samples import Samples
 from dladmm.core.state import Data, Params
 from dladmm.core.stream import Batches
@@ -91,8 +91,8 @@ def full_batch(
 
 def restored(problem: Problem, arrays: Arrays, params: Params, seed: int) -> Trainer:
     """Restored sweeps on all samples at once."""
-    data = padded_data(problem, arrays, with_gram=False)
-    state = jax.jit(begin, static_argnames="problem")(problem, data, params)
+    data = FullBatch().prepare(problem, arrays)
+    state = FullBatch().begin(problem, data, params, Start())
     while True:
         state, network, _ = jax.block_until_ready(iterate_restored(problem, data, state))
         yield network
