@@ -10,6 +10,8 @@ from command_line import run
 from dladmm.bench import race as racing
 from dladmm.bench.race import Racer, laps, race
 from dladmm.data.datasets import load_dataset
+from dladmm.experiments import laps as lapping
+from dladmm.experiments.baselines import Made
 from dladmm.experiments.course import image_course
 
 pytestmark = pytest.mark.float32
@@ -61,12 +63,33 @@ def test_finished_runs_are_not_run_again(short, tmp_path, monkeypatch):
 def test_the_clock_leaves_out_evaluation(monkeypatch):
     c = image_course(load_dataset("digits"), 100, (4,))
     clock = iter(np.arange(100.0))
-    monkeypatch.setattr(racing.time, "perf_counter", lambda: next(clock))
-    still = Racer("still", lambda problem, arrays, params, seed: iter([params] * 9))
+    monkeypatch.setattr(lapping.time, "perf_counter", lambda: next(clock))
+    still = Racer("still", lambda problem, arrays, params, seed: iter([Made(params)] * 9))
     kept = list(laps(still, c, 0, 3, with_loss=True))
     # Each `next` lies between two readings one second apart; evaluations read no clock.
     assert [lap["seconds"] for lap in kept] == [1.0, 2.0, 3.0]
     assert {"train_loss", "test_accuracy"} <= kept[0].keys()
+
+
+def test_some_racers_only(short):
+    settings = {"samples": 200, "hidden": (8,), "seeds": 1, "iterations": 2}
+    mini = race(load_dataset("digits"), **settings, mini=True, only=("restored",))
+    assert [row["racer"] for row in mini["table"]] == ["restored /512"]
+    full = race(load_dataset("digits"), **settings, mini=False, only=("restored",))
+    assert [row["racer"] for row in full["table"]] == ["adam 0.001", "restored"]
+    with pytest.raises(ValueError, match="'rest-' is unknown"):
+        race(load_dataset("digits"), **settings, mini=True, only=("rest-",))
+
+
+def test_the_training_loss_of_a_lap_is_its_networks(short):
+    c = image_course(load_dataset("digits"), 100, (4,))
+    for racer in racing.full_racers():
+        kept = list(laps(racer, c, 0, 3, with_loss=True))
+        trainer = racer.start(c.problem, c.arrays, c.weights(0), 0)
+        for lap, made in zip(kept, trainer, strict=False):
+            expected = float(c.on_training(made.params).loss)
+            assert lap["train_loss"] == pytest.approx(expected, rel=1e-4)
+        assert kept[0]["train_loss"] != pytest.approx(kept[1]["train_loss"], rel=1e-4)
 
 
 def test_from_a_shell_with_a_picture(short, tmp_path):

@@ -9,6 +9,7 @@ import pytest
 from tolerances import EXACT_STEP, FLOAT32_STEP
 
 from dladmm import Params, Problem, forward
+from dladmm.core.lagrangian import evaluate
 from dladmm.core.state import initial_params
 from dladmm.experiments import baselines
 from dladmm.terms.regularizers import L2
@@ -35,16 +36,15 @@ def mean_objective(problem, arrays, params):
 def test_full_batch_sgd_is_the_gradient_times_the_rate():
     problem, arrays, params = course(regularizer=L2(0.3))
     gradient = jax.grad(lambda p: mean_objective(problem, arrays, p))(params)
-    new = next(baselines.full_batch(problem, arrays, params, 0, name="sgd", rate=0.1))
+    new = next(baselines.full_batch(problem, arrays, params, 0, name="sgd", rate=0.1)).params
     for one, old, g in zip(*(jax.tree.leaves(t) for t in (new, params, gradient)), strict=True):
         np.testing.assert_allclose(one, old - 0.1 * g, rtol=EXACT_STEP, atol=EXACT_STEP)
 
 
 def test_adam_is_adam():
     problem, arrays, params = course()
-    got = list(islice(baselines.full_batch(problem, arrays, params, 0, name="adam", rate=0.01), 3))[
-        -1
-    ]
+    trainer = baselines.full_batch(problem, arrays, params, 0, name="adam", rate=0.01)
+    got = list(islice(trainer, 3))[-1].params
     m = v = jax.tree.map(jnp.zeros_like, params)
     for k in range(1, 4):
         g = jax.grad(lambda p: mean_objective(problem, arrays, p))(params)
@@ -66,7 +66,7 @@ def test_every_optimiser_lowers_the_loss(name):
     rate = 1.0 if name == "adadelta" else 0.02
     start = mean_objective(problem, arrays, params)
     trainer = baselines.full_batch(problem, arrays, params, 0, name=name, rate=rate)
-    last = list(islice(trainer, 15))[-1]
+    last = list(islice(trainer, 15))[-1].params
     assert mean_objective(problem, arrays, last) < start
 
 
@@ -74,8 +74,8 @@ def test_every_optimiser_lowers_the_loss(name):
 def test_torch_and_optax_take_the_same_first_step():
     problem, arrays, params = course(np.float32)
     whole = {"rate": 0.01, "size": N, "per_epoch": 1}
-    one = next(baselines.mini_batch(problem, arrays, params, 0, name="adam", **whole))
-    two = next(baselines.torch_adam(problem, arrays, params, 0, **whole))
+    one = next(baselines.mini_batch(problem, arrays, params, 0, name="adam", **whole)).params
+    two = next(baselines.torch_adam(problem, arrays, params, 0, **whole)).params
     for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True):
         np.testing.assert_allclose(a, b, rtol=FLOAT32_STEP, atol=1e-6)
 
@@ -91,7 +91,32 @@ def test_trainers_yield_as_often_as_asked():
         baselines.restored(problem, arrays, params, 0),
         baselines.scikit_learn(problem, arrays, params, 0),
     ):
-        networks = list(islice(trainer, 3))
+        networks = [made.params for made in islice(trainer, 3)]
         assert all(isinstance(n, Params) for n in networks)
         losses = [float(mean_objective(problem, arrays, n)) for n in networks]
         assert len(set(losses)) == 3
+
+
+@pytest.mark.parametrize("name", ["adam", "adagrad", "lbfgs"])
+def test_many_runs_as_one_program_are_the_runs_one_by_one(name):
+    problem, arrays, params = course()
+    other = initial_params(problem, "he", 1, jnp.dtype(np.float64))
+    pairs = [(params, 0.01), (params, 0.03), (other, 0.01)]
+    together = baselines.full_batches(problem, arrays, *zip(*pairs, strict=True), name)
+    made = list(islice(together, 4))
+    for k, (start, rate) in enumerate(pairs):
+        alone = baselines.full_batch(problem, arrays, start, 0, name=name, rate=rate)
+        for mine, single in zip(made, alone, strict=False):
+            assert mine.before.loss[k] == pytest.approx(float(single.before.loss), rel=1e-9)
+            pairs_of = zip(*map(jax.tree.leaves, (mine.params, single.params)), strict=True)
+            for a, b in pairs_of:
+                np.testing.assert_allclose(a[k], b, rtol=1e-7, atol=1e-9)
+
+
+def test_a_step_tells_of_the_network_it_began_from():
+    problem, arrays, params = course(regularizer=L2(0.3))
+    made = next(baselines.full_batch(problem, arrays, params, 0, name="sgd", rate=0.1))
+    x, y, _ = arrays
+    expected = evaluate(problem, params, x, y)
+    assert float(made.before.loss) == pytest.approx(float(expected.loss), rel=1e-12)
+    assert float(made.before.accuracy) == pytest.approx(float(expected.accuracy), rel=1e-12)

@@ -99,6 +99,9 @@ def race(
     seeds: Annotated[int, typer.Option(help="How many seeds, from 0 on.")] = 3,
     mini: Annotated[bool, typer.Option("--mini", help="Mini-batches, to an accuracy.")] = False,
     iterations: Annotated[int, typer.Option(help="The most iterations, or epochs.")] = 200,
+    only: Annotated[
+        str, typer.Option(help="Racers, by the beginning of their names: adam,restored.")
+    ] = "",
     records: Annotated[
         Path | None, typer.Option(help="Keeps each finished run here; it is not run again.")
     ] = None,
@@ -120,6 +123,7 @@ def race(
         seeds=seeds,
         mini=mini,
         iterations=iterations,
+        only=tuple(name.strip() for name in only.split(",") if name.strip()),
         records=records,
         tell=lambda line: typer.echo(line, err=True),
     )

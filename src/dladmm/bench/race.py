@@ -21,6 +21,7 @@ from dladmm.bench.iteration import describe_machine
 from dladmm.data.datasets import Dataset
 from dladmm.experiments import baselines
 from dladmm.experiments.course import Course, image_course
+from dladmm.experiments.laps import timed
 from dladmm.files import write_atomically
 
 FULL_RATES = (1e-3, 3e-3, 1e-2)
@@ -72,22 +73,18 @@ def laps(
     next(racer.start(c.problem, c.arrays, c.weights(seed), seed))
     cold = time.perf_counter() - began
     trainer = racer.start(c.problem, c.arrays, c.weights(seed), seed)
-    seconds, iterations = 0.0, 0.0
-    while iterations < limit - 1e-9:
-        began = time.perf_counter()
-        params = next(trainer)
-        took = time.perf_counter() - began
-        seconds, iterations = seconds + took, iterations + racer.per_next
-        lap = {
-            "iteration": iterations,
-            "seconds": seconds,
-            "test_accuracy": float(c.on_test(params).accuracy),
+    count = math.ceil(limit / racer.per_next - 1e-9)
+    for k, lap in enumerate(timed(trainer, c, count, with_loss), 1):
+        row = {
+            "iteration": k * racer.per_next,
+            "seconds": lap.seconds,
+            "test_accuracy": float(lap.test.accuracy),
         }
-        if with_loss:
-            lap["train_loss"] = float(c.on_training(params).loss)
-        if iterations == racer.per_next:
-            lap["compile_seconds"] = max(cold - took, 0.0)
-        yield {name: float(f"{value:.6g}") for name, value in lap.items()}
+        if lap.training is not None:
+            row["train_loss"] = float(lap.training.loss)
+        if k == 1:
+            row["compile_seconds"] = max(cold - lap.seconds, 0.0)
+        yield {name: float(f"{value:.6g}") for name, value in row.items()}
 
 
 def race(
@@ -98,6 +95,7 @@ def race(
     seeds: int,
     mini: bool,
     iterations: int,
+    only: tuple[str, ...] = (),
     records: Path | None = None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
@@ -105,10 +103,10 @@ def race(
 
     Full batch: the target is the training loss that Adam at 1e-3 has after `iterations`; who takes
     longer than that run is out. Mini-batches: it is the data set's test accuracy, and `iterations`
-    are epochs.
+    are epochs. `only` leaves out racers whose names begin otherwise.
     """
     c = image_course(data, samples, hidden)
-    racers = mini_racers() if mini else full_racers()
+    racers = _chosen(mini_racers() if mini else full_racers(), only)
     runs: list[dict[str, Any]] = []
     for seed in range(seeds):
         target, deadline = (ACCURACIES[data.name] if mini else math.nan), math.inf
@@ -143,6 +141,17 @@ def race(
         "runs": runs,
         "machine": describe_machine(),
     }
+
+
+def _chosen(racers: list[Racer], only: tuple[str, ...]) -> list[Racer]:
+    """The racers asked for; a full-batch race keeps the one that sets its target."""
+    for name in only:
+        if not any(racer.name.startswith(name) for racer in racers):
+            known = ", ".join(racer.name for racer in racers)
+            raise ValueError(f"racer {name!r} is unknown; expected the beginning of one of {known}")
+    chosen = [racer for racer in racers if not only or racer.name.startswith(only)]
+    target_setter = f"adam {FULL_RATES[0]:g}"
+    return [racer for racer in racers if racer in chosen or racer.name == target_setter]
 
 
 def _run(

@@ -146,26 +146,6 @@ def restore(problem: Problem, params: Params, x: Array, y: Array) -> Point:
     return Point(tuple(inputs), tuple(targets[::-1]), z[last])
 
 
-def loss_and_gradient(problem: Problem, data: Data, params: Params) -> tuple[Array, Params]:
-    """(F, its gradient) over the sum of weights, by blocks: what gradient methods use."""
-
-    def body(weights: Array | None, _: Any, read: Any) -> tuple[Any, Folded]:
-        x, y = read
-        point = restore(problem, params, x, y)
-        layers = zip(problem.layers, point.targets, point.inputs, strict=True)
-        gradients = [gradient_with_bias(layer, r, a, weights) for layer, r, a in layers]
-        return (), Folded(sum=(total(problem.loss.value(point.output, y), weights), gradients))
-
-    risk, gradients = data.samples.walk(body, (), (data.x, data.y))[1].sum
-    count = mass(data.x.shape[0], data.weights, risk.dtype)
-    W = [
-        term.subgradient(W, G[:, :-1]) / count
-        for term, W, G in zip(problem.regularizers, params.W, gradients, strict=True)
-    ]
-    b = [G[:, -1] / count for G in gradients]
-    return (risk + regularization(problem, params)) / count, Params(tuple(W), tuple(b))
-
-
 def measure(problem: Problem, data: Data, params: Params) -> Measured:
     """The restored point of every block of samples, and every sum over it that a step needs."""
     rows = data.x.shape[0] // data.samples.blocks

@@ -6,28 +6,31 @@ an epoch (mini-batches) and returns when it is computed, so that whoever times i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import lru_cache, partial
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from dladmm.core import stream
+from dladmm.core.lagrangian import Evaluation, hits
 from dladmm.core.methods import Arrays, FullBatch, Start, iterate_restored, padded_data
 from dladmm.core.problem import Problem
-from dladmm.core.restored import loss_and_gradient
-from dladmm.core.samples import Samples
+from dladmm.core.restored import gradient_with_bias, regularization, restore
+from dladmm.core.samples import Folded, Samples
 from dladmm.core.state import Data, Params
 from dladmm.core.stream import Batches
+from dladmm.terms.layers import mass, total
 
 try:
     import optax
 except ImportError as error:  # the extra is optional
     raise ImportError("optax is not installed; pip install 'dladmm[bench]'") from error
 
-OPTIMISERS: dict[str, Callable[[float], Any]] = {
+OPTIMISERS: dict[str, Callable[[Any], Any]] = {
     "sgd": optax.sgd,
     "momentum": partial(optax.sgd, momentum=0.9),
     "nesterov": partial(optax.sgd, momentum=0.9, nesterov=True),
@@ -39,41 +42,81 @@ OPTIMISERS: dict[str, Callable[[float], Any]] = {
     "lbfgs": lambda rate: optax.lbfgs(),  # its line search finds the rate
 }
 
-Trainer = Iterator[Params]
+
+class Made(NamedTuple):
+    """What a `next` made: the network, and what the step knows of the one it began from."""
+
+    params: Params
+    before: Evaluation | None = None
 
 
-@lru_cache
-def _optimiser(name: str, rate: float) -> Any:
-    return OPTIMISERS[name](rate)
+Trainer = Iterator[Made]
 
 
-@partial(jax.jit, static_argnames=("name", "rate", "problem"), donate_argnames="memory")
-def gradient_step(
-    name: str, rate: float, problem: Problem, data: Data, params: Params, memory: Any
-) -> tuple[Params, Any]:
+def loss_and_gradient(
+    problem: Problem, data: Data, params: Params
+) -> tuple[Array, Params, Evaluation]:
+    """F over the sum of weights, its gradient, and the evaluation that comes with it, by blocks."""
+
+    def body(weights: Array | None, _: Any, read: Any) -> tuple[Any, Folded]:
+        x, y = read
+        point = restore(problem, params, x, y)
+        layers = zip(problem.layers, point.targets, point.inputs, strict=True)
+        gradients = [gradient_with_bias(layer, r, a, weights) for layer, r, a in layers]
+        risk = total(problem.loss.value(point.output, y), weights)
+        return (), Folded(sum=(risk, total(hits(problem, point.output, y), weights), gradients))
+
+    risk, right, gradients = data.samples.walk(body, (), (data.x, data.y))[1].sum
+    count = mass(data.x.shape[0], data.weights, risk.dtype)
+    W = [
+        term.subgradient(W, G[:, :-1]) / count
+        for term, W, G in zip(problem.regularizers, params.W, gradients, strict=True)
+    ]
+    b = [G[:, -1] / count for G in gradients]
+    value = (risk + regularization(problem, params)) / count
+    return value, Params(tuple(W), tuple(b)), Evaluation(risk / count, right / count)
+
+
+def _step(
+    name: str, problem: Problem, data: Data, rate: Array, params: Params, memory: Any
+) -> tuple[Params, Any, Evaluation]:
     """One step of an optax optimiser on the mean loss over `data`."""
-    optimiser = _optimiser(name, rate)
-    value, gradient = loss_and_gradient(problem, data, params)
+    value, gradient, before = loss_and_gradient(problem, data, params)
     extra: dict[str, Any] = {}
     if name == "lbfgs":
-        value_only = lambda p: loss_and_gradient(problem, data, p)[0]  # noqa: E731
-        extra = {
-            "value": value,
-            "grad": gradient,
-            "value_fn": _differentiable(problem, data, value_only),
-        }
-    update, memory = optimiser.update(gradient, memory, params, **extra)
-    return optax.apply_updates(params, update), memory
+        function = _differentiable(problem, data)
+        extra = {"value": value, "grad": gradient, "value_fn": function}
+    update, memory = OPTIMISERS[name](rate).update(gradient, memory, params, **extra)
+    return optax.apply_updates(params, update), memory, before
 
 
-def _differentiable(problem: Problem, data: Data, value: Any) -> Any:
+def _differentiable(problem: Problem, data: Data) -> Any:
     """F with its own gradient, for a line search that differentiates what it is given."""
-    function = jax.custom_vjp(value)
+    function = jax.custom_vjp(lambda p: loss_and_gradient(problem, data, p)[0])
     function.defvjp(
-        lambda p: loss_and_gradient(problem, data, p),
+        lambda p: loss_and_gradient(problem, data, p)[:2],
         lambda gradient, out: (jax.tree.map(lambda g: out * g, gradient),),
     )
     return function
+
+
+gradient_step = partial(jax.jit, static_argnames=("name", "problem"), donate_argnames="memory")(
+    _step
+)
+
+
+@partial(jax.jit, static_argnames=("name", "problem"), donate_argnames="memory")
+def gradient_steps(
+    name: str, problem: Problem, data: Data, rates: Array, params: Params, memory: Any
+) -> tuple[Params, Any, Evaluation]:
+    """`gradient_step` of many runs at once: rates, networks and memories have a leading axis."""
+    return jax.vmap(partial(_step, name, problem, data))(rates, params, memory)
+
+
+@partial(jax.jit, static_argnames="name")
+def beginning(name: str, params: Params) -> Any:
+    """An optimiser's memory before its first step; compiled, so that no two arrays are one."""
+    return OPTIMISERS[name](1.0).init(params)
 
 
 def full_batch(
@@ -81,21 +124,37 @@ def full_batch(
 ) -> Trainer:
     """An optax optimiser on all samples at once."""
     data = padded_data(problem, arrays, with_gram=False)
-    memory = jax.jit(_optimiser(name, rate).init)(params)  # compiled: no two arrays are one
+    memory, step_size = beginning(name, params), jnp.asarray(rate, arrays[0].dtype)
     while True:
-        params, memory = jax.block_until_ready(
-            gradient_step(name, rate, problem, data, params, memory)
+        params, memory, before = jax.block_until_ready(
+            gradient_step(name, problem, data, step_size, params, memory)
         )
-        yield params
+        yield Made(params, before)
+
+
+def full_batches(
+    problem: Problem, arrays: Arrays, starts: Sequence[Params], rates: Sequence[float], name: str
+) -> Trainer:
+    """`full_batch` of several starts and rates, pair by pair, as one vectorised program."""
+    data = padded_data(problem, arrays, with_gram=False)
+    params = jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
+    memory, sizes = jax.vmap(partial(beginning, name))(params), jnp.asarray(rates, arrays[0].dtype)
+    while True:
+        params, memory, before = jax.block_until_ready(
+            gradient_steps(name, problem, data, sizes, params, memory)
+        )
+        yield Made(params, before)
 
 
 def restored(problem: Problem, arrays: Arrays, params: Params, seed: int) -> Trainer:
     """Restored sweeps on all samples at once."""
     data = FullBatch().prepare(problem, arrays)
     state = FullBatch().begin(problem, data, params, Start())
+    count = mass(len(arrays[0]), data.weights, state.step.dtype)
     while True:
+        before = Evaluation(state.measured.risk / count, state.measured.hits / count)
         state, network, _ = jax.block_until_ready(iterate_restored(problem, data, state))
-        yield network
+        yield Made(network, before)
 
 
 def mini_batch(
@@ -111,13 +170,13 @@ def mini_batch(
 ) -> Trainer:
     """An optax optimiser on mini-batches; a network every 1/per_epoch of an epoch."""
     batches = Batches(*arrays, size, seed)
-    memory = jax.jit(_optimiser(name, rate).init)(params)  # compiled: no two arrays are one
+    memory, step_size = beginning(name, params), jnp.asarray(rate, arrays[0].dtype)
     while True:
         for k, (x, y, weights) in enumerate(batches.epoch(), 1):
             data = Data(jnp.asarray(x), jnp.asarray(y), Samples(jnp.asarray(weights)), None)
-            params, memory = gradient_step(name, rate, problem, data, params, memory)
+            params, memory, _ = gradient_step(name, problem, data, step_size, params, memory)
             if _is_due(k, batches.per_epoch, per_epoch):
-                yield jax.block_until_ready(params)
+                yield Made(jax.block_until_ready(params))
 
 
 def restored_batches(
@@ -129,7 +188,7 @@ def restored_batches(
     while True:
         for k, state in enumerate(stream.steps(problem, batches, state), 1):  # noqa: B020
             if _is_due(k, batches.per_epoch, per_epoch):
-                yield jax.block_until_ready(jax.tree.map(jnp.copy, state.params))
+                yield Made(jax.block_until_ready(jax.tree.map(jnp.copy, state.params)))
 
 
 def torch_adam(
@@ -173,7 +232,8 @@ def torch_adam(
             optimiser.step()
             if _is_due(k, count, per_epoch):
                 W = tuple(layer.weight.detach().numpy().copy() for layer in linears)
-                yield Params(W, tuple(layer.bias.detach().numpy().copy() for layer in linears))
+                b = tuple(layer.bias.detach().numpy().copy() for layer in linears)
+                yield Made(Params(W, b))
 
 
 def scikit_learn(problem: Problem, arrays: Arrays, params: Params, seed: int) -> Trainer:
@@ -186,9 +246,8 @@ def scikit_learn(problem: Problem, arrays: Arrays, params: Params, seed: int) ->
     while True:
         model.partial_fit(arrays[0], labels, classes=np.arange(arrays[1].shape[1]))
         # Copies: the next call changes the model's own arrays in place.
-        yield Params(
-            tuple(W.T.copy() for W in model.coefs_), tuple(map(np.copy, model.intercepts_))
-        )
+        W = tuple(W.T.copy() for W in model.coefs_)
+        yield Made(Params(W, tuple(map(np.copy, model.intercepts_))))
 
 
 def _is_due(k: int, count: int, per_epoch: int) -> bool:

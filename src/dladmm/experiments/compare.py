@@ -12,18 +12,19 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
+from dladmm.core.lagrangian import Evaluation
 from dladmm.core.options import Options, Progress
 from dladmm.core.solve import solve
 from dladmm.core.state import Params
 from dladmm.experiments import baselines
 from dladmm.experiments.course import Course
+from dladmm.experiments.laps import timed
 from dladmm.files import write_atomically
 
 # The paper's rates (Section 5); the others' are optax's usual ones.
@@ -78,17 +79,19 @@ def contestant(text: str) -> Contestant:
     )
 
 
+Told = Callable[[int], None]
+Laps = tuple[list[float], list[Evaluation], list[Evaluation]]  # seconds, on training, on test rows
+
+
 def curve(
-    who: Contestant, course: Course, seed: int, iterations: int, tell: Callable[[int], None]
+    who: Contestant, course: Course, seed: int, iterations: int, tell: Told
 ) -> dict[str, Any]:
     """One run: per iteration seconds, loss and accuracies; compilation is timed apart."""
     run = _library_run if who.rate is None else _gradient_run
     began = time.perf_counter()
     run(who, course, seed, 1, lambda k: None)
     cold = time.perf_counter() - began
-    networks, seconds = run(who, course, seed, iterations, tell)
-    training = [course.on_training(params) for params in networks]
-    test = [course.on_test(params) for params in networks]
+    seconds, training, test = run(who, course, seed, iterations, tell)
     return {
         "method": who.label,
         "seed": seed,
@@ -101,31 +104,20 @@ def curve(
     }
 
 
-def _gradient_run(
-    who: Contestant, course: Course, seed: int, iterations: int, tell: Callable[[int], None]
-) -> tuple[list[Params], list[float]]:
+def _gradient_run(who: Contestant, course: Course, seed: int, iterations: int, tell: Told) -> Laps:
+    start = course.weights(seed)
     trainer = baselines.full_batch(
-        course.problem,
-        course.arrays,
-        course.weights(seed),
-        seed,
-        name=who.name,
-        rate=who.rate or 1.0,
+        course.problem, course.arrays, start, seed, name=who.name, rate=who.rate or 1.0
     )
-    networks, seconds, clock = [], [], 0.0
-    began = time.perf_counter()
-    for k, params in enumerate(islice(trainer, iterations), 1):
-        clock += time.perf_counter() - began
-        networks.append(jax.tree.map(np.asarray, params))
-        seconds.append(clock)
-        tell(k)
-        began = time.perf_counter()
-    return networks, seconds
+    laps = []
+    for lap in timed(trainer, course, iterations, with_training=True):
+        laps.append(lap)
+        tell(len(laps))
+    training = [lap.training for lap in laps if lap.training is not None]
+    return [lap.seconds for lap in laps], training, [lap.test for lap in laps]
 
 
-def _library_run(
-    who: Contestant, course: Course, seed: int, iterations: int, tell: Callable[[int], None]
-) -> tuple[list[Params], list[float]]:
+def _library_run(who: Contestant, course: Course, seed: int, iterations: int, tell: Told) -> Laps:
     networks: list[Params] = []
 
     def keep(progress: Progress) -> None:
@@ -145,7 +137,9 @@ def _library_run(
         course.problem, x, y, sample_weight=weights, options=options,
         params=course.weights(seed), callback=keep,
     )  # fmt: skip
-    return networks, result.history.get("seconds", [])
+    training = [course.on_training(params) for params in networks]
+    test = [course.on_test(params) for params in networks]
+    return result.history.get("seconds", []), training, test
 
 
 def compare(

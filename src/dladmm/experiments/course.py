@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -39,13 +40,20 @@ class Course:
         loss = accuracy = jnp.zeros((), x.dtype)
         for start in range(0, len(x), EVALUATED_ROWS):
             rows = slice(start, start + EVALUATED_ROWS)
-            part = evaluate(self.problem, params, x[rows], y[rows])
+            part = evaluated(self.problem, params, x[rows], y[rows])
             share = len(x[rows]) / len(x)
             loss, accuracy = loss + share * part.loss, accuracy + share * part.accuracy
         return Evaluation(loss, accuracy)
 
     def on_test(self, params: Params) -> Evaluation:
-        return evaluate(self.problem, params, *self.test)
+        return evaluated(self.problem, params, *self.test)
+
+
+def evaluated(problem: Problem, params: Params, x: np.ndarray, y: np.ndarray) -> Evaluation:
+    """The network, or each of several networks with a leading axis, on these rows."""
+    if params.b[0].ndim == 1:
+        return evaluate(problem, params, x, y)
+    return jax.vmap(lambda one: evaluate(problem, one, x, y))(params)
 
 
 def image_course(data: Dataset, samples: int | None, hidden: tuple[int, ...]) -> Course:
