@@ -12,6 +12,7 @@ from dladmm import commands
 from dladmm._version import __version__
 from dladmm.bench.cli import app as bench_app
 from dladmm.cli_options import AsJson, print_json
+from dladmm.experiments import cli as experiments
 from dladmm.said import sentence
 
 app = typer.Typer(
@@ -67,7 +68,8 @@ def demo(
 app.add_typer(bench_app, name="bench")
 app.command()(commands.fit)
 app.command()(commands.predict)
-app.command()(commands.compare)
+app.command()(experiments.compare)
+app.command()(experiments.reproduce)
 app.command()(commands.inspect)
 
 

@@ -3,11 +3,31 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Data = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="A .csv, .tsv, .parquet or .npz file (arrays X and y), or one of the data sets"
+        " digits, mnist, fashion-mnist.",
+        show_default=False,
+    ),
+]
+Target = Annotated[
+    str | None, typer.Option(help="The column to predict (not for data sets and .npz).")
+]
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder with mnist/ and fashion-mnist/; else DLADMM_DATA, else they are downloaded.",
+        show_default=False,
+    ),
+]
 
 
 def parse_sizes(option: str, text: str) -> tuple[int, ...]:

@@ -13,38 +13,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dladmm.cli_options import AsJson, parse_sizes, print_json
+from dladmm.cli_options import AsJson, Data, DataDir, Target, parse_sizes, print_json
 from dladmm.said import check_writable, saving, saying_warnings
 
 if TYPE_CHECKING:
     from dladmm.data.preprocessing import TablePreprocessor
 
-_Data = Annotated[
-    str,
-    typer.Argument(
-        metavar="DATA",
-        help="A .csv, .tsv, .parquet or .npz file (arrays X and y), or one of the data sets"
-        " digits, mnist, fashion-mnist.",
-        show_default=False,
-    ),
-]
-_Target = Annotated[
-    str | None, typer.Option(help="The column to predict (not for data sets and .npz).")
-]
 _Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by `dladmm fit`.")]
-_DataDir = Annotated[
-    Path | None,
-    typer.Option(
-        help="Folder with mnist/ and fashion-mnist/; else DLADMM_DATA, else they are downloaded.",
-        show_default=False,
-    ),
-]
 
 
 def fit(
-    data: _Data,
+    data: Data,
     out: Annotated[Path, typer.Option(help="Where to write the model.", show_default=False)],
-    target: _Target = None,
+    target: Target = None,
     task: Annotated[
         str | None,
         typer.Option(help="classification or regression; inferred from the target by default."),
@@ -68,7 +49,7 @@ def fit(
     ] = None,
     max_iter: Annotated[int, typer.Option(help="The most iterations, or epochs.")] = 300,
     dtype: Annotated[str, typer.Option(help="auto, float32 or float64.")] = "auto",
-    data_dir: _DataDir = None,
+    data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
     """Train a network on a table and write it to one file, preprocessing included.
@@ -130,86 +111,11 @@ def fit(
     typer.echo(f"\n{estimator.certificate_.summary()}\n\nmodel: {out}")
 
 
-def compare(
-    data: _Data,
-    out: Annotated[Path, typer.Option(help="Folder for records and picture.", show_default=False)],
-    target: _Target = None,
-    hidden: Annotated[str, typer.Option(help="Units of the hidden layers.")] = "100",
-    methods: Annotated[
-        str,
-        typer.Option(
-            help="restored, dladmm, dladmm-paper, admm, and sgd, momentum, nesterov, adagrad,"
-            " adadelta, rmsprop, adam, amsgrad, lbfgs, with a rate if wanted (adam=3e-3)."
-        ),
-    ] = "restored,dladmm,adam=1e-3,adam=1e-2,sgd=0.1",
-    samples: Annotated[int | None, typer.Option(help="Training rows; all by default.")] = None,
-    iterations: Annotated[int, typer.Option(help="Of each method, on all rows.")] = 100,
-    seeds: Annotated[int, typer.Option(help="How many seeds, from 0 on.")] = 1,
-    data_dir: _DataDir = None,
-    as_json: AsJson = False,
-) -> None:
-    """Run methods side by side on the same rows, network and initial weights.
-
-    Leaves one JSON record per run and compare.png, curves over iterations and over seconds. A run
-    whose record is there is not run again. A quarter of a table is kept for the test.
-
-    Example: dladmm compare houses.csv --target price --out compared --methods restored,adam
-    """
-    sizes = parse_sizes("--hidden", hidden)
-    for option, value in (("--iterations", iterations), ("--seeds", seeds), ("--samples", samples)):
-        if value is not None and value < 1:
-            raise ValueError(f"{option} {value} is not valid; expected a positive integer")
-    from dladmm import command_steps as steps
-    from dladmm.experiments.compare import compare as run
-    from dladmm.experiments.compare import contestant
-    from dladmm.report.plots import plot_compare
-    from dladmm.report.progress import CountBar
-
-    contestants = [contestant(text) for text in methods.split(",")]
-    with saying_warnings():
-        course = steps.course(data, target, data_dir, samples, sizes)
-    with CountBar(iterations, disable=as_json) as bar:
-        runs = run(course, contestants, seeds=seeds, iterations=iterations, folder=out, tell=bar)
-    picture = out / "compare.png"
-    plot_compare(runs, picture, f"{data}: {len(course.arrays[0]):,} rows, hidden {hidden}")
-    last = [
-        {
-            "method": run["method"],
-            "seed": run["seed"],
-            "seconds": run["seconds"][-1],
-            "train_loss": steps.finite(run["train_loss"][-1]),
-            "test_loss": steps.finite(run["test_loss"][-1]),
-            "test_accuracy": steps.finite(run["test_accuracy"][-1]),
-        }
-        for run in runs
-    ]
-    if as_json:
-        print_json({"rows": last, "picture": str(picture)})
-        return
-    _print_compared(last)
-    typer.echo(f"\ncurves: {picture}")
-
-
-def _print_compared(rows: list[dict[str, Any]]) -> None:
-    typer.echo(
-        f"  {'method':<16} {'seed':>4} {'seconds':>9} {'loss':>10} {'test loss':>10} accuracy"
-    )
-    for row in rows:
-        figures = [
-            "-" if row[key] is None else f"{row[key]:.4g}" for key in ("train_loss", "test_loss")
-        ]
-        accuracy = "-" if row["test_accuracy"] is None else f"{row['test_accuracy']:.2%}"
-        typer.echo(
-            f"  {row['method']:<16} {row['seed']:>4} {row['seconds']:>9.2f} {figures[0]:>10}"
-            f" {figures[1]:>10} {accuracy:>8}"
-        )
-
-
 def predict(
     model: _Model,
-    data: _Data,
+    data: Data,
     out: Annotated[Path, typer.Option(help="Where to write the .csv file.", show_default=False)],
-    data_dir: _DataDir = None,
+    data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
     """Predict each row of a table with a model, into a CSV file in the same order.

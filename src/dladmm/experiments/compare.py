@@ -87,7 +87,7 @@ def curve(
     who: Contestant, course: Course, seed: int, iterations: int, tell: Told
 ) -> dict[str, Any]:
     """One run: per iteration seconds, loss and accuracies; compilation is timed apart."""
-    run = _library_run if who.rate is None else _gradient_run
+    run = library_run if who.rate is None else _gradient_run
     began = time.perf_counter()
     run(who, course, seed, 1, lambda k: None)
     cold = time.perf_counter() - began
@@ -117,7 +117,8 @@ def _gradient_run(who: Contestant, course: Course, seed: int, iterations: int, t
     return [lap.seconds for lap in laps], training, [lap.test for lap in laps]
 
 
-def _library_run(who: Contestant, course: Course, seed: int, iterations: int, tell: Told) -> Laps:
+def library_run(who: Contestant, course: Course, seed: int, iterations: int, tell: Told) -> Laps:
+    """A method of the library from the course's weights, its networks evaluated afterwards."""
     networks: list[Params] = []
 
     def keep(progress: Progress) -> None:
@@ -126,9 +127,8 @@ def _library_run(who: Contestant, course: Course, seed: int, iterations: int, te
 
     x, y, weights = course.arrays
     options = Options(
-        **who.options,
+        **({"tol": 0} | who.options),
         max_iter=iterations,
-        tol=0,
         seed=seed,
         evaluate_every=10**9,  # the networks are evaluated afterwards
         dtype=str(x.dtype),

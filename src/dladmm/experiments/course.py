@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from dladmm.core.lagrangian import Evaluation, evaluate
 from dladmm.core.methods import Arrays
@@ -40,19 +43,28 @@ class Course:
         loss = accuracy = jnp.zeros((), x.dtype)
         for start in range(0, len(x), EVALUATED_ROWS):
             rows = slice(start, start + EVALUATED_ROWS)
-            part = evaluated(self.problem, params, x[rows], y[rows])
+            part = _evaluated(self.problem, params, x[rows], y[rows])
             share = len(x[rows]) / len(x)
             loss, accuracy = loss + share * part.loss, accuracy + share * part.accuracy
         return Evaluation(loss, accuracy)
 
     def on_test(self, params: Params) -> Evaluation:
-        return evaluated(self.problem, params, *self.test)
+        return _evaluated(self.problem, params, *self._test_on_device)
+
+    @cached_property
+    def _test_on_device(self) -> tuple[Array, Array]:
+        """The test rows are looked at after every iteration: they cross to the device once."""
+        x, y = self.test
+        return jnp.asarray(x), jnp.asarray(y)
 
 
-def evaluated(problem: Problem, params: Params, x: np.ndarray, y: np.ndarray) -> Evaluation:
+def _evaluated(problem: Problem, params: Params, x: Any, y: Any) -> Evaluation:
     """The network, or each of several networks with a leading axis, on these rows."""
-    if params.b[0].ndim == 1:
-        return evaluate(problem, params, x, y)
+    return (evaluate if params.b[0].ndim == 1 else _evaluate_each)(problem, params, x, y)
+
+
+@partial(jax.jit, static_argnames="problem")
+def _evaluate_each(problem: Problem, params: Params, x: Array, y: Array) -> Evaluation:
     return jax.vmap(lambda one: evaluate(problem, one, x, y))(params)
 
 

@@ -11,9 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dladmm.files import write_atomically
-
-BLUE, ORANGE, GREY = "#2a6fbb", "#d9822b", "#8a8f98"
-OTHERS = (ORANGE, "#a03b2a", "#6b8e23", "#7a5ba6", "#c2a12d", "#4f9a94", "#b56a8d", "#555b63")
+from dladmm.report.panels import BLUE, GREY, ORANGE, OTHERS, Picture
 
 
 def plot_run(history: Mapping[str, Sequence[float]], path: Path, title: str) -> None:
@@ -103,6 +101,36 @@ def plot_race(figures: Mapping[str, Any], path: Path) -> None:
         figure.savefig(part, format="png")
 
 
+def plot_picture(picture: Picture, path: Path) -> None:
+    """A picture of the paper's evaluation as a PNG, its legend below."""
+    figure = Figure(figsize=(12, 5.6), layout="constrained", dpi=120)
+    figure.suptitle(picture.title)
+    grid = figure.subplots(1, len(picture.panels), squeeze=False)[0]
+    for axes, panel in zip(grid, picture.panels, strict=True):
+        for line in panel.lines:
+            style = {
+                "color": line.colour,
+                "linestyle": "--" if line.dashed else "-",
+                "linewidth": 2.2 if line.wide else 1.3,
+                "marker": "o" if len(line.x) < 10 else None,
+                "markersize": 3,
+            }
+            axes.plot(line.x, line.y, label=line.label, **style)
+            if line.low is not None and line.high is not None:
+                axes.fill_between(line.x, line.low, line.high, color=line.colour, alpha=0.15)
+        _titled(axes, panel.title, log=panel.log, legend=False)
+        axes.set_xlabel(panel.x_title)
+        axes.set_ylabel(panel.y_title)
+    handles, labels = grid[0].get_legend_handles_labels()
+    if handles:
+        columns = min(4, len(handles))
+        figure.legend(
+            handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9
+        )
+    with write_atomically(path) as part:
+        figure.savefig(part, format="png")
+
+
 def _curve(axes: Axes, values: Sequence[float], colour: str, label: str) -> None:
     """One curve through the sampled values; NaN marks iterations that were not sampled."""
     y = np.asarray(values, dtype=float)
@@ -111,10 +139,11 @@ def _curve(axes: Axes, values: Sequence[float], colour: str, label: str) -> None
     axes.plot(k[seen], y[seen], color=colour, label=label, linewidth=1.8)
 
 
-def _titled(axes: Axes, title: str, log: bool = False) -> None:
+def _titled(axes: Axes, title: str, log: bool = False, legend: bool = True) -> None:
     axes.set_title(title, fontsize=10)
     if log:
         axes.set_yscale("log")
     axes.grid(color=GREY, alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=9)
+    if legend:
+        axes.legend(frameon=False, fontsize=9)

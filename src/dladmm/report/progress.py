@@ -55,6 +55,39 @@ class CountBar:
         self._bar.update(self._tasks[label], completed=k)
 
 
+class WorkBar:
+    """One line for many runs of unequal length: call it with what runs and its share done."""
+
+    def __init__(self, work: float, disable: bool = False):
+        columns: list[ProgressColumn] = [
+            TextColumn("{task.description:<32}"),
+            BarColumn(),
+            TextColumn("{task.percentage:.0f}%"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+        ]
+        self._bar = _bar(columns, disable)
+        self._task = self._bar.add_task("", total=max(work, 1.0))
+        self._finished = self._work = 0.0
+
+    def __enter__(self) -> WorkBar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.stop()
+
+    def begin(self, work: float) -> None:
+        """The next run, of this much work, is under way; the one before is finished."""
+        self._finished += self._work
+        self._work = work
+
+    def __call__(self, label: str, share: float) -> None:
+        done = self._finished + share * self._work
+        self._bar.update(self._task, description=label, completed=done)
+
+
 class ProgressBar:
     """Use as a context manager and as a callback of `solve`; the bar goes to standard error."""
 

@@ -1,0 +1,151 @@
+"""What the figures of the paper's evaluation show, from records alone; others draw it.
+
+A picture has panels, a panel has lines: the PNG files and the page draw the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dladmm.experiments import paper
+from dladmm.experiments.claims import BASELINES, PIECE_OF, seconds_table
+
+BLUE, ORANGE, GREY = "#2a6fbb", "#d9822b", "#8a8f98"
+OTHERS = (
+    ORANGE, "#a03b2a", "#6b8e23", "#7a5ba6", "#c2a12d", "#4f9a94", "#b56a8d", "#708090",
+    "#3c8d40", "#c65f9e",
+)  # fmt: skip
+VARIANT_TITLES = {"text": "dlADMM, paper's text", "authors": "dlADMM, authors' code"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A curve; `low` and `high` are its spread over seeds."""
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    colour: str
+    dashed: bool = False
+    wide: bool = False
+    low: Sequence[float] | None = None
+    high: Sequence[float] | None = None
+
+
+@dataclass(frozen=True)
+class Panel:
+    title: str
+    x_title: str
+    y_title: str
+    lines: list[Line] = field(default_factory=list)
+    log: bool = False
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Panels side by side; `name` is the file's."""
+
+    name: str
+    title: str
+    panels: list[Panel]
+
+
+def pictures(record: Mapping[str, Any]) -> list[Picture]:
+    """The pictures of a piece; runs that are missing are lines that are missing."""
+    piece = record["piece"]
+    if piece in ("fig3", "fig4"):
+        return [_convergence(record)]
+    if piece in PIECE_OF:
+        return _accuracies(record)
+    return [_times(record)]
+
+
+def _convergence(record: Mapping[str, Any]) -> Picture:
+    rho = "1" if record["piece"] == "fig3" else "1e-6"
+    panels = []
+    for key, title in (("lagrangian", "Objective value"), ("residual", "Residual")):
+        lines = []
+        for place, (data, data_title) in enumerate(paper.DATA.items()):
+            for variant, variant_title in VARIANT_TITLES.items():
+                run = record["runs"].get(f"{data} {variant}")
+                if run is not None:
+                    label, colour = f"{data_title}: {variant_title}", (BLUE, ORANGE)[place]
+                    lines.append(_line(label, run[key], colour, dashed=variant == "authors"))
+        panels.append(Panel(title, "iteration", title.lower(), lines, log=True))
+    return Picture(record["piece"], f"Convergence at rho = {rho}", panels)
+
+
+def _accuracies(record: Mapping[str, Any]) -> list[Picture]:
+    data = paper.DATA[PIECE_OF[record["piece"]]]
+    ours = {f"dladmm {variant}": title for variant, title in VARIANT_TITLES.items()}
+    best = {f"{name} best": _rated(record, f"{name} best") for name in paper.GRIDS}
+    groups = {
+        "paper": (f"{data}: the paper's methods and rates", ours | BASELINES),
+        "best": (
+            f"{data}: every optimiser at its best rate",
+            {"restored": "restored sweeps", "dladmm text": ours["dladmm text"]}
+            | best
+            | {"lbfgs": "L-BFGS"},
+        ),
+    }
+    return [
+        Picture(
+            f"{record['piece']}-{name}",
+            title,
+            [_accuracy(record, part, runs) for part in ("train", "test")],
+        )
+        for name, (title, runs) in groups.items()
+    ]
+
+
+def _rated(record: Mapping[str, Any], run: str) -> str:
+    name = run.split()[0]
+    title = {"sgd": "SGD", "rmsprop": "RMSProp", "amsgrad": "AMSGrad"}.get(name, name.capitalize())
+    return f"{title} {record['runs'][run]['rate']:g}" if run in record["runs"] else title
+
+
+def _accuracy(record: Mapping[str, Any], part: str, runs: Mapping[str, str]) -> Panel:
+    lines = []
+    for place, (run, label) in enumerate(runs.items()):
+        if run not in record["runs"]:
+            continue
+        curves = [c[f"{part}_accuracy"] for c in record["runs"][run]["curves"]]
+        values = np.array([[np.nan if v is None else v for v in curve] for curve in curves])
+        spread = {"low": values.min(0), "high": values.max(0)} if len(curves) > 1 else {}
+        colour = (BLUE, *OTHERS)[place % (1 + len(OTHERS))]
+        lines.append(_line(label, np.median(values, 0), colour, wide=place == 0, **spread))
+    title = {"train": "Training accuracy", "test": "Test accuracy"}[part]
+    return Panel(title, "iteration", "accuracy", lines)
+
+
+def _times(record: Mapping[str, Any]) -> Picture:
+    by_neurons = record["piece"] == "table2"
+    what = "neurons per layer" if by_neurons else "training samples"
+    panels = []
+    for data, title in paper.DATA.items():
+        lines = []
+        sizes = record["scale"]["neurons"] if by_neurons else record["scale"]["sizes"][data]
+        known = paper.SECONDS_BY_NEURONS if by_neurons else paper.SECONDS_BY_SIZE
+        try:
+            ours = seconds_table(record, data)
+        except KeyError:
+            ours = []
+        for place, rho in enumerate(paper.RHOS):
+            colour = (BLUE, *OTHERS)[place]
+            if ours:
+                x = sizes[: len(ours[place])]
+                lines.append(Line(f"ours, rho {rho:g}", x, ours[place], colour))
+            if record["scale"]["name"] == "full":
+                theirs = known[data][place]
+                lines.append(Line(f"paper, rho {rho:g}", sizes, theirs, colour, dashed=True))
+        panels.append(Panel(title, what, "seconds per iteration", lines, log=True))
+    return Picture(record["piece"], f"Seconds per iteration by {what}", panels)
+
+
+def _line(label: str, values: Sequence[float | None], colour: str, **style: Any) -> Line:
+    y = [np.nan if v is None else float(v) for v in values]
+    return Line(label, list(range(1, len(y) + 1)), y, colour, **style)

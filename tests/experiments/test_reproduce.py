@@ -1,0 +1,100 @@
+"""The reproduction on digits in place of the images: records, their reuse, and the files."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from command_line import run
+from evaluation_records import SCALE
+
+from dladmm.data.datasets import load_dataset
+from dladmm.experiments import paper
+from dladmm.experiments import reproduce as making
+from dladmm.experiments.present import present
+
+pytestmark = pytest.mark.float32
+quiet = lambda label, share: None  # noqa: E731
+
+
+@pytest.fixture
+def digits(monkeypatch):
+    """Digits under the images' names, few optimisers, and no course of an earlier test."""
+    one = load_dataset("digits")
+    monkeypatch.setattr(making, "load_dataset", lambda name, folder: replace(one, name=name))
+    grids = {"sgd": (0.1, 1e30), "adam": (0.01, 0.03)}
+    monkeypatch.setattr(paper, "GRIDS", grids)
+    monkeypatch.setattr(paper, "QUICK", SCALE)
+    making._course.cache_clear()
+    yield
+    making._course.cache_clear()
+
+
+def made(folder, piece):
+    for unit in making.missing_units(folder, piece, SCALE, None):
+        making.make(folder, piece, SCALE, unit, quiet)
+    return making.read_record(folder, piece)
+
+
+def test_the_convergence_figures_have_a_value_per_iteration(digits, tmp_path):
+    record = made(tmp_path, "fig3")
+    assert set(record["runs"]) == {f"{d} {v}" for d in paper.DATA for v in paper.VARIANTS}
+    for run_ in record["runs"].values():
+        assert len(run_["lagrangian"]) == len(run_["residual"]) == SCALE.iterations
+        assert set(run_["rho"]) == {1.0}
+
+
+def test_accuracies_of_every_method_seed_and_rate(digits, tmp_path):
+    runs = made(tmp_path, "fig5")["runs"]
+    assert runs["sgd paper"]["rate"] == 1e-6
+    # The second rate explodes: it is recorded as it is and never chosen.
+    assert runs["sgd grid"]["rates"][1]["train_loss"] is None
+    assert runs["sgd best"]["rate"] == 0.1
+    for name, one in runs.items():
+        if not name.endswith("grid"):
+            assert [curve["seed"] for curve in one["curves"]] == [0, 1]
+            assert {len(curve["test_accuracy"]) for curve in one["curves"]} == {SCALE.iterations}
+    first = [curve["train_accuracy"] for curve in runs["adam best"]["curves"]]
+    assert first[0] != first[1]  # seeds differ
+    assert first[0][-1] > first[0][0]
+
+
+def test_times_of_every_rho(digits, tmp_path):
+    record = made(tmp_path, "table2")
+    assert set(record["runs"]) == {f"{d} {n}" for d in paper.DATA for n in SCALE.neurons}
+    for one in record["runs"].values():
+        assert [row["rho"] for row in one["rows"]] == list(paper.RHOS)
+        assert all(row["seconds"] > 0 and row["iterations"] == 2 for row in one["rows"])
+
+
+def test_a_finished_run_is_not_made_again_and_another_setting_is_refused(digits, tmp_path):
+    units = making.missing_units(tmp_path, "fig4", SCALE, None)
+    making.make(tmp_path, "fig4", SCALE, units[0], quiet)
+    assert [u.name for u in making.missing_units(tmp_path, "fig4", SCALE, None)] == [
+        u.name for u in units[1:]
+    ]
+    with pytest.raises(ValueError, match=r"another setting \(tiny\); expected a folder of its own"):
+        making.missing_units(tmp_path, "fig4", replace(SCALE, name="other"), None)
+    (tmp_path / "fig4.json").write_text("{}")
+    with pytest.raises(ValueError, match="not a record of this program"):
+        making.missing_units(tmp_path, "fig4", SCALE, None)
+
+
+def test_from_a_shell_to_files_and_claims(digits, tmp_path):
+    ran = run("reproduce", "table3", "--quick", "--out", tmp_path)
+    assert ran.code == 0, ran.err
+    assert "runs, about" in ran.err
+    assert (tmp_path / "table3.png").read_bytes().startswith(b"\x89PNG")
+    assert "holds" in ran.out
+    assert ran.out.rstrip().endswith("report.html")
+    claims = json.loads((tmp_path / "claims.json").read_text())
+    assert {row["holds"] is not None for row in claims if row["place"] == "Table 3"} == {True}
+    again = run("reproduce", "report", "--out", tmp_path, "--json")
+    assert again.json["claims"] == claims
+    refused = run("reproduce", "fig9", "--out", tmp_path)
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+
+
+def test_an_empty_folder_is_presented_without_a_claim(tmp_path):
+    shown = present(tmp_path)
+    assert {row["holds"] for row in shown["claims"]} == {None}
+    assert "No record of this piece" in (tmp_path / "report.html").read_text()

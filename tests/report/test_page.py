@@ -1,0 +1,120 @@
+"""The report: what is in it, and how it opens in a real browser."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from evaluation_records import RECORDS
+
+from dladmm.experiments import reproduce
+from dladmm.report.page import claims_html, report_page, write_report
+from dladmm.report.panels import pictures
+from dladmm.report.plots import plot_picture
+
+PANELS = sum(len(picture.panels) for record in RECORDS.values() for picture in pictures(record))
+
+
+def test_the_page_needs_no_network():
+    page = report_page(RECORDS)
+    head = page[: page.index("<script")] + page[page.rindex("</script>") :]
+    assert 'src="http' not in page
+    assert "http" not in head
+    assert page.count('class="plotly-graph-div"') == PANELS == 16
+
+
+def test_what_is_written_is_escaped():
+    row = {"place": "Fig. 3(a)", "data": "<b>", "claim": "a < b", "paper": "&", "variant": "text",
+           "ours": "<script>", "holds": False, "why": "a > b"}  # fmt: skip
+    html = claims_html([row])
+    assert "<script>" not in html
+    assert "a &lt; b" in html
+    assert "does not hold" in html
+
+
+def test_missing_runs_are_missing_lines():
+    record = {**RECORDS["fig3"], "runs": dict(list(RECORDS["fig3"]["runs"].items())[:1])}
+    assert [len(panel.lines) for panel in pictures(record)[0].panels] == [1, 1]
+
+
+@pytest.mark.parametrize("piece", RECORDS)
+def test_every_picture_is_a_png(piece, tmp_path):
+    for picture in pictures(RECORDS[piece]):
+        path = tmp_path / f"{picture.name}.png"
+        plot_picture(picture, path)
+        assert path.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if chromium is None or driver is None:
+        pytest.skip("Debian's chromium and chromium-driver are not installed")
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in (
+        "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+        "--no-first-run", "--disable-background-networking", "--disable-component-update",
+        "--disable-sync", "--window-size=1280,1000",
+    ):  # fmt: skip
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    with webdriver.Chrome(options, webdriver.ChromeService(driver)) as window:
+        yield window
+
+
+def opened(browser, path):
+    browser.get(path.resolve().as_uri())
+    return browser.get_log("browser")
+
+
+def test_it_opens_without_an_error_and_draws_every_figure(browser, tmp_path):
+    path = tmp_path / "report.html"
+    write_report(RECORDS, path)
+    assert opened(browser, path) == []
+    assert drawn_figures(browser) == PANELS
+    # The control: a page with a broken script does say so.
+    broken = tmp_path / "broken.html"
+    broken.write_text(report_page({}).replace("<main>", "<main><script>nothing()</script>"))
+    assert "nothing is not defined" in opened(browser, broken)[0]["message"]
+
+
+def test_a_phone_shows_it_without_scrolling_sideways(browser, tmp_path):
+    path = tmp_path / "report.html"
+    write_report(RECORDS, path)
+    size = {"width": 390, "height": 840, "deviceScaleFactor": 2, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        opened(browser, path)
+        width = browser.execute_script("return document.documentElement.scrollWidth")
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert width <= 390
+
+
+@pytest.mark.skipif(
+    "DLADMM_REPORT" not in os.environ,
+    reason="DLADMM_REPORT names no folder of `dladmm reproduce all --quick`",
+)
+def test_a_real_reproduction_is_whole(browser):
+    folder = Path(os.environ["DLADMM_REPORT"])
+    records = {piece: reproduce.read_record(folder, piece) for piece in reproduce.PIECES}
+    assert all(records.values())
+    assert opened(browser, folder / "report.html") == []
+    assert drawn_figures(browser) == PANELS
+    cells = browser.execute_script(
+        "return [...document.querySelectorAll('.claims tbody tr')]"
+        ".map(row => [row.cells[5].innerText, row.cells[6].innerText])"
+    )
+    assert len(cells) > 40
+    assert all(ours and verdict for ours, verdict in cells)
+
+
+def drawn_figures(browser):
+    """Figures with at least one line in their drawing."""
+    return browser.execute_script(
+        "return [...document.querySelectorAll('.plotly-graph-div')]"
+        ".filter(figure => figure.querySelector('.scatterlayer path.js-line')).length"
+    )
