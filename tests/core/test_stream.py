@@ -9,11 +9,16 @@ from tolerances import EXACT_STEP, ROUNDING
 
 from dladmm import Options, Problem, solve
 from dladmm.core import stream
-from dladmm.core.state import initial_params
+from dladmm.core.samples import Samples
+from dladmm.core.state import Data, initial_params
 from dladmm.core.stream import Batches
 from dladmm.terms.regularizers import L1, L2, Box
 
 SIZES = (4, 5, 3)
+
+
+def batch_of(x, y, weights):
+    return Data(jnp.asarray(x), jnp.asarray(y), Samples(jnp.asarray(weights)), None)
 
 
 def batches(n=10, size=4, weights=None, seed=0):
@@ -78,8 +83,10 @@ def test_a_step_is_the_gradient_in_the_metric_of_the_batch():
     params = initial_params(problem, "he", 0, jnp.float64)
     weights, mass = np.ones(30), 300.0
     state = stream.begin(problem, params)
-    state = stream.refresh(problem, state, x, y, weights, first=True)
-    new = stream.batch_step(problem, state, x, y, weights, jnp.asarray(1e-3), jnp.asarray(mass))
+    state = stream.refresh(problem, state, batch_of(x, y, weights), first=True)
+    new = stream.batch_step(
+        problem, state, batch_of(x, y, weights), jnp.asarray(1e-3), jnp.asarray(mass)
+    )
 
     def mean_loss(W, b):
         z = jnp.tanh(x @ W[0].T + b[0]) @ W[1].T + b[1]
@@ -102,12 +109,12 @@ def test_the_cap_bounds_the_step_in_the_norm_of_the_metric():
     problem, x, y = small("log_loss", 30, SIZES)
     params = initial_params(problem, "he", 0, jnp.float64)
     ones = np.ones(30)
-    state = stream.refresh(problem, stream.begin(problem, params), x, y, ones, first=True)
+    state = stream.refresh(problem, stream.begin(problem, params), batch_of(x, y, ones), first=True)
     state = jax.tree.map(np.asarray, state)  # used twice below, and donated each time
     mass = jnp.asarray(30.0)
     steps = []
     for s in (1e-3, 1e6):
-        new = stream.batch_step(problem, state, x, y, ones, jnp.asarray(s), mass)
+        new = stream.batch_step(problem, state, batch_of(x, y, ones), jnp.asarray(s), mass)
         steps.append(float(new.totals.step))
     assert steps[0] == pytest.approx(1e-3, rel=ROUNDING)
     assert steps[1] < 1e3
@@ -128,10 +135,10 @@ def test_a_blow_up_brings_the_last_good_network_back_with_half_the_step():
     )  # fmt: skip
     calm = state._replace(recent=(jnp.asarray(20.0), jnp.asarray(30.0)))
     calm, state = (jax.tree.map(np.asarray, s) for s in (calm, state))
-    back = stream.refresh(problem, state, x, y, ones, first=False)
+    back = stream.refresh(problem, state, batch_of(x, y, ones), first=False)
     assert float(back.scale) == 0.5
     np.testing.assert_array_equal(back.params.W[0], params.W[0])
-    onward = stream.refresh(problem, calm, x, y, ones, first=False)
+    onward = stream.refresh(problem, calm, batch_of(x, y, ones), first=False)
     assert float(onward.scale) == 1.0
     np.testing.assert_array_equal(onward.params.W[0], params.W[0] + 9.0)
 

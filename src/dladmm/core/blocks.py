@@ -21,7 +21,6 @@ from dladmm.core.updates import (
     update_z,
     update_zL,
 )
-from dladmm.terms.layers import weighted
 
 
 class Blocks:
@@ -67,7 +66,7 @@ class Blocks:
         distances[kind].append(step.moved)
 
     def _distance(self, new: Array, old: Array) -> Array:
-        return jnp.sum(weighted((new - old) ** 2, self.samples.weights))
+        return self.samples.total((new - old) ** 2)
 
     def step_a(self, l: int) -> None:
         """a_l and, with it, p_{l+1}."""

@@ -19,7 +19,7 @@ from dladmm.core.problem import Problem
 from dladmm.core.samples import Folded, Samples
 from dladmm.core.state import Data, Params, State, forward
 from dladmm.core.updates import residual
-from dladmm.terms.layers import mass, total
+from dladmm.terms.layers import total
 
 
 class Lagrangian(NamedTuple):
@@ -68,7 +68,7 @@ def lemma2_violation(problem: Problem, data: Data, state: State) -> Array:
     violation = problem.loss.stationarity(state.z[-1], data.y, state.u)
     if data.weights is not None:
         violation = jnp.where(data.weights[:, None] > 0, violation, 0)
-    return jnp.max(violation)
+    return data.samples.most(jnp.max(violation))
 
 
 ALL = Samples(None)  # every sample counts once, in one block
@@ -94,7 +94,7 @@ def evaluate(
         return (), Folded(sum=(loss, total(hits(problem, z, y), weights)))
 
     loss, right = samples.walk(body, (), (x, y))[1].sum
-    count = mass(x.shape[0], samples.weights, loss.dtype)
+    count = samples.mass(x)
     return Evaluation(loss / count, right / count)
 
 

@@ -15,13 +15,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.sharding import Mesh
 
 from dladmm.core import restored, stream
 from dladmm.core.lagrangian import Evaluation, evaluate, lagrangian, subgradient_norm
 from dladmm.core.problem import Problem
 from dladmm.core.restored import Restored, RestoredRecord
-from dladmm.core.samples import blocks_for
-from dladmm.core.state import Data, Params, State, make_data, refresh_products, state_from_params
+from dladmm.core.sharding import EVERYWHERE, layout, over_processes, own_rows, place_rows, spread
+from dladmm.core.state import (
+    DATA,
+    STATE,
+    Data,
+    Params,
+    State,
+    make_data,
+    refresh_products,
+    state_from_params,
+)
 from dladmm.core.stream import Batches, Stream, StreamRecord
 from dladmm.core.sweep import SWEEPS, Record, SweepOptions
 
@@ -55,8 +65,8 @@ class Method(Protocol):
     def overlaps(self) -> bool:
         """Whether the next iteration is launched before this one's records are read."""
 
-    def prepare(self, problem: Problem, arrays: Arrays) -> Any:
-        """The data as the method reads them."""
+    def prepare(self, problem: Problem, arrays: Arrays, mesh: Mesh | None) -> Any:
+        """The data as the method reads them: this process's rows, on its devices."""
 
     def begin(self, problem: Problem, data: Any, params: Params, start: Start) -> Any:
         """A feasible state of this network; takes over the buffers of `params`."""
@@ -97,15 +107,23 @@ def iterate(
     with_loss: Array,
 ) -> tuple[State, Params, Array]:
     """One sweep as one program; the real loss is in its records where `with_loss` asks for it."""
-    state, record = SWEEPS[method](problem, options, data, state, rho, nu)
-    nan = jnp.full((), jnp.nan, state.u.dtype)
-    real = jax.lax.cond(
-        with_loss,
-        lambda params: evaluate(problem, params, data.x, data.y, data.samples),
-        lambda params: Evaluation(nan, nan),
-        state.params,
-    )
-    return state, state.params, stacked((record, real), state.u.dtype)
+
+    def own(
+        data: Data, state: State, rho: Array, nu: Array, with_loss: Array
+    ) -> tuple[State, Params, Array]:
+        state, record = SWEEPS[method](problem, options, data, state, rho, nu)
+        nan = jnp.full((), jnp.nan, state.u.dtype)
+        real = jax.lax.cond(
+            with_loss,
+            lambda params: evaluate(problem, params, data.x, data.y, data.samples),
+            lambda params: Evaluation(nan, nan),
+            state.params,
+        )
+        return state, state.params, stacked((record, real), state.u.dtype)
+
+    into = (DATA, STATE, EVERYWHERE, EVERYWHERE, EVERYWHERE)
+    out = (STATE, EVERYWHERE, EVERYWHERE)
+    return spread(data.samples, own, into, out)(data, state, rho, nu, with_loss)
 
 
 def stacked(scalars: Any, dtype: jnp.dtype) -> Array:
@@ -122,8 +140,8 @@ class Relaxed:
     init: str = "he"
     overlaps: bool = True
 
-    def prepare(self, problem: Problem, arrays: Arrays) -> Data:
-        return padded_data(problem, arrays, with_gram=True)
+    def prepare(self, problem: Problem, arrays: Arrays, mesh: Mesh | None = None) -> Data:
+        return padded_data(problem, arrays, with_gram=True, mesh=mesh)
 
     def begin(self, problem: Problem, data: Data, params: Params, start: Start) -> State:
         return state_from_params(
@@ -162,12 +180,28 @@ class Relaxed:
     def stationarity(
         self, problem: Problem, data: Data, state: State, penalties: Penalties
     ) -> Array:
-        return subgradient_norm(problem, data, state, *penalties)
+        return _stationarity(problem, data, state, *penalties)
 
 
 @partial(jax.jit, static_argnames="problem")
 def _lagrangian_value(problem: Problem, data: Data, state: State, rho: Array, nu: Array) -> Array:
-    return lagrangian(problem, data, state, rho, nu).value
+    own = lambda *where: lagrangian(problem, *where).value  # noqa: E731
+    into = (DATA, STATE, EVERYWHERE, EVERYWHERE)
+    return spread(data.samples, own, into, EVERYWHERE)(data, state, rho, nu)
+
+
+@partial(jax.jit, static_argnames="problem")
+def _stationarity(problem: Problem, data: Data, state: State, rho: Array, nu: Array) -> Array:
+    own = partial(subgradient_norm, problem)
+    into = (DATA, STATE, EVERYWHERE, EVERYWHERE)
+    return spread(data.samples, own, into, EVERYWHERE)(data, state, rho, nu)
+
+
+@partial(jax.jit, static_argnames="problem")
+def real_loss(problem: Problem, data: Data, params: Params) -> Evaluation:
+    """The network itself on the data of a run."""
+    own = lambda data, params: evaluate(problem, params, data.x, data.y, data.samples)  # noqa: E731
+    return spread(data.samples, own, (DATA, EVERYWHERE), EVERYWHERE)(data, params)
 
 
 @dataclass(frozen=True)
@@ -178,8 +212,8 @@ class FullBatch:
     init: str = "scaled"
     overlaps: bool = True
 
-    def prepare(self, problem: Problem, arrays: Arrays) -> Data:
-        return padded_data(problem, arrays, with_gram=False)
+    def prepare(self, problem: Problem, arrays: Arrays, mesh: Mesh | None = None) -> Data:
+        return padded_data(problem, arrays, with_gram=False, mesh=mesh)
 
     def begin(self, problem: Problem, data: Data, params: Params, start: Start) -> Restored:
         return _begin(problem, data, params)
@@ -212,7 +246,10 @@ class FullBatch:
         return restored.gradient_norm(problem, state.params, state.measured)
 
 
-_begin = partial(jax.jit, static_argnames="problem")(restored.begin)
+@partial(jax.jit, static_argnames="problem")
+def _begin(problem: Problem, data: Data, params: Params) -> Restored:
+    own = partial(restored.begin, problem)
+    return spread(data.samples, own, (DATA, EVERYWHERE), EVERYWHERE)(data, params)
 
 
 @partial(jax.jit, static_argnames="problem", donate_argnames="state")
@@ -220,8 +257,12 @@ def iterate_restored(
     problem: Problem, data: Data, state: Restored
 ) -> tuple[Restored, Params, Array]:
     """One restored sweep as one program."""
-    state, record = restored.restored_sweep(problem, data, state)
-    return state, state.params, stacked(record, state.step.dtype)
+
+    def own(data: Data, state: Restored) -> tuple[Restored, Params, Array]:
+        state, record = restored.restored_sweep(problem, data, state)
+        return state, state.params, stacked(record, state.step.dtype)
+
+    return spread(data.samples, own, (DATA, EVERYWHERE), EVERYWHERE)(data, state)
 
 
 @dataclass(frozen=True)
@@ -236,8 +277,8 @@ class MiniBatch:
     init: str = "scaled"
     overlaps: bool = False  # launching an epoch takes as long as the epoch
 
-    def prepare(self, problem: Problem, arrays: Arrays) -> Batches:
-        return Batches(*arrays, self.batch_size, self.seed, self.decay, self.seen)
+    def prepare(self, problem: Problem, arrays: Arrays, mesh: Mesh | None = None) -> Batches:
+        return Batches(*arrays, self.batch_size, self.seed, self.decay, self.seen, mesh)
 
     def begin(self, problem: Problem, data: Batches, params: Params, start: Start) -> Stream:
         return stream.begin(problem, params)
@@ -287,13 +328,21 @@ def method_for(options: Options, resumed: Stream | None = None) -> Method:
     return MiniBatch(options.batch_size, options.seed + seen, options.batch_decay, seen)
 
 
-def padded_data(problem: Problem, arrays: Arrays, with_gram: bool) -> Data:
-    """The rows on the device, cut into blocks; repeated rows of weight zero fill the last one."""
+def padded_data(
+    problem: Problem, arrays: Arrays, with_gram: bool, mesh: Mesh | None = None
+) -> Data:
+    """This process's rows on its devices, in blocks; repeated rows of weight zero fill the last."""
     x, y, weights = arrays
-    blocks, padding = blocks_for(x.shape[0])
-    if padding:
-        weights = np.ones(x.shape[0], x.dtype) if weights is None else weights
-        weights = np.pad(weights, (0, padding))
-        x, y = (np.pad(v, ((0, padding), (0, 0)), mode="edge") for v in (x, y))
-    on_device = None if weights is None else jnp.asarray(weights)
-    return make_data(problem, jnp.asarray(x), jnp.asarray(y), on_device, blocks, with_gram)
+    count = int(over_processes(x.shape[0]).sum())
+    expected = own_rows(count, mesh)
+    if x.shape[0] != expected.stop - expected.start:
+        raise ValueError(
+            f"process {jax.process_index()} has {x.shape[0]} of {count} rows; expected rows"
+            f" {expected.start} to {expected.stop}, as own_rows says"
+        )
+    blocks, rows = layout(count, mesh)
+    if rows * (1 if mesh is None else mesh.size) > count and weights is None:
+        weights = np.ones(x.shape[0], x.dtype)
+    placed = None if weights is None else place_rows(weights, rows, mesh, filling="constant")
+    x, y = place_rows(x, rows, mesh), place_rows(y, rows, mesh)
+    return make_data(problem, x, y, placed, blocks, with_gram, mesh, count)

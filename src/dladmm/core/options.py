@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from dladmm.core.certificate import Certificate
 from dladmm.core.restored import Restored
@@ -36,7 +37,8 @@ class Options:
     non-finite value rho is raised tenfold, at most `max_recoveries` times. Restored sweeps use
     neither penalties nor the options of subproblems, and record the real loss every time; with a
     `batch_size` they work on mini-batches, an iteration is an epoch, the loss is its mean,
-    and the step falls from epoch to epoch unless `batch_decay` is False.
+    and the step falls from epoch to epoch unless `batch_decay` is False. `devices` spreads the
+    samples: a count, a list of JAX devices, or a mesh with the one axis "data".
     """
 
     method: str = "dladmm"
@@ -58,6 +60,7 @@ class Options:
     max_recoveries: int = 4
     seed: int = 0
     dtype: str = "float32"
+    devices: Any = None
 
 
 @dataclass(frozen=True)

@@ -148,29 +148,32 @@ def restore(problem: Problem, params: Params, x: Array, y: Array) -> Point:
 
 def measure(problem: Problem, data: Data, params: Params) -> Measured:
     """The restored point of every block of samples, and every sum over it that a step needs."""
-    rows = data.x.shape[0] // data.samples.blocks
-    probe = probe_rows(problem, data.x.shape[0], rows)
+    rows, samples = data.x.shape[0], data.samples
+    every = probe_every(problem, samples.count or rows)
+    places = samples.first_row(rows) + jnp.arange(rows)
 
     def body(weights: Array | None, _: Any, read: Any) -> tuple[Any, Folded]:
-        x, y = read
+        x, y, places = read
         point = restore(problem, params, x, y)
-        few = None if weights is None else weights[:probe]
-        sums = tuple(
-            LayerSums(
-                gradient_with_bias(layer, r, a, weights),
-                layer.gram_with_bias(a[:probe], few),
-                layer.unit_gram(r[:probe], few),
-                gradient_with_bias(layer, r[:probe] ** 2, a[:probe] ** 2, few),
+        chosen, few = probe(places, weights, every, x.dtype)
+        sums = []
+        for layer, a, r in zip(problem.layers, point.inputs, point.targets, strict=True):
+            a_few, r_few = (a, r) if chosen is None else (a[chosen], r[chosen])
+            sums.append(
+                LayerSums(
+                    gradient_with_bias(layer, r, a, weights),
+                    layer.gram_with_bias(a_few, few),
+                    layer.unit_gram(r_few, few),
+                    gradient_with_bias(layer, r_few**2, a_few**2, few),
+                )
             )
-            for layer, a, r in zip(problem.layers, point.inputs, point.targets, strict=True)
-        )
         right = total(hits(problem, point.output, y), weights)
         risk = total(problem.loss.value(point.output, y), weights)
-        return (), Folded(sum=(risk, right, mass(probe, few, risk.dtype), sums))
+        return (), Folded(sum=(risk, right, mass(len(x), few, risk.dtype), sums))
 
-    risk, right, probed, sums = data.samples.walk(body, (), (data.x, data.y))[1].sum
+    risk, right, probed, sums = samples.walk(body, (), (data.x, data.y, places))[1].sum
     # Moments of a part of the samples stand for those of all.
-    share = mass(data.x.shape[0], data.weights, risk.dtype) / jnp.maximum(probed, 1e-30)
+    share = samples.mass(data.x) / jnp.maximum(probed, 1e-30)
     layers = tuple(
         LayerSums(s.gradient, share * s.inputs, share * s.outputs, share * s.squares) for s in sums
     )
@@ -183,11 +186,28 @@ def gradient_with_bias(layer: Dense, r: Array, a: Array, weights: Array | None) 
     return jnp.concatenate([layer.adjoint_W(r, a, weights), bias], axis=1)
 
 
-def probe_rows(problem: Problem, n_samples: int, block_rows: int) -> int:
-    """Rows of each block that second moments are estimated from: all, unless N >> n."""
+def probe_every(problem: Problem, n_samples: int) -> int:
+    """Second moments are estimated from every so-manieth sample: from all, unless N >> n."""
     widest = max(max(layer.n_in, layer.n_out) for layer in problem.layers)
-    share = SAMPLES_PER_UNIT * widest / n_samples
-    return block_rows if share > 0.5 else max(1, round(share * block_rows))
+    return max(1, n_samples // (SAMPLES_PER_UNIT * widest))
+
+
+def probe(
+    places: Array, weights: Array | None, every: int, dtype: Any
+) -> tuple[Array | None, Array | None]:
+    """Rows of a block whose place among all samples is a multiple of `every`; their weights.
+
+    The choice depends on neither blocks nor devices. A block may hold one row less than the next:
+    a row beyond its end has weight zero. None where every row is taken.
+    """
+    if every == 1:
+        return None, weights
+    rows = places.shape[0]
+    chosen = -places[0] % every + every * jnp.arange(-(-rows // every))
+    inside = chosen < rows
+    chosen = jnp.minimum(chosen, rows - 1)
+    few = inside.astype(dtype)
+    return chosen, few if weights is None else few * weights[chosen]
 
 
 def regularization(problem: Problem, params: Params) -> Array:
@@ -335,7 +355,7 @@ def restored_sweep(
     params, measured = jax.tree.map(
         lambda new, old: jnp.where(accepted, new, old), tried, (state.params, before)
     )
-    count = mass(data.x.shape[0], data.weights, measured.risk.dtype)
+    count = data.samples.mass(data.x)
     record = RestoredRecord(
         lagrangian=measured.objective,
         risk=measured.risk,
@@ -369,10 +389,9 @@ def signal_to_noise(measured: Measured, data: Data) -> Array:
     weight of 2 is a row given twice, but at least their effective number, so that a common factor
     below 1 is not taken for fewer samples.
     """
-    count = mass(data.x.shape[0], data.weights, measured.risk.dtype)
-    n = count
+    count = n = data.samples.mass(data.x)
     if data.weights is not None:
-        n = jnp.maximum(count, count**2 / jnp.sum(data.weights**2))
+        n = jnp.maximum(count, count**2 / data.samples.sum(jnp.sum(data.weights**2)))
     ratio = known = jnp.zeros((), measured.risk.dtype)
     for sums in measured.layers:
         g, square = sums.gradient / count, sums.squares / count

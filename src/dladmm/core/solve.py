@@ -14,11 +14,11 @@ import numpy as np
 from jax import Array
 
 from dladmm.core.certificate import certify
-from dladmm.core.lagrangian import evaluate
-from dladmm.core.methods import Start, method_for
+from dladmm.core.methods import Start, method_for, real_loss
 from dladmm.core.options import Callback, Options, Progress, Result, Status
 from dladmm.core.problem import Problem
 from dladmm.core.schedules import make_schedule
+from dladmm.core.sharding import make_mesh, over_processes, replicate
 from dladmm.core.state import Params, State, initial_params
 from dladmm.core.stream import Stream
 from dladmm.core.sweep import SweepOptions
@@ -69,10 +69,12 @@ class _Run:
         self.method = method_for(options, stream)
         self.began = time.perf_counter()
         x, _, weights = arrays
+        self.mesh = make_mesh(options.devices)
         self.n_samples = x.shape[0]
-        self.mass = float(x.shape[0] if weights is None else weights.sum())
+        own = float(x.shape[0] if weights is None else weights.sum())
+        self.mass = float(over_processes(own).sum())
         self.dtype = jnp.dtype(x.dtype)
-        self.data = self.method.prepare(problem, arrays)
+        self.data = self.method.prepare(problem, arrays, self.mesh)
         rule = options.step_rule
         self.sweep = SweepOptions(
             STEP_RULES[rule] if isinstance(rule, str) else rule, options.zl_solver
@@ -83,7 +85,7 @@ class _Run:
         }
         self.penalty = {"rho": float(options.rho), "nu": float(options.nu)}
         self.on_device: tuple[Any, tuple[Array, Array]] = (None, (jnp.zeros(()), jnp.zeros(())))
-        self.flags = {flag: jnp.asarray(flag) for flag in (False, True)}
+        self.flags = {flag: replicate(np.asarray(flag), self.mesh) for flag in (False, True)}
         self.least_rho = 0.0
         self.recoveries = 0
         self.restarted = False
@@ -91,16 +93,17 @@ class _Run:
             params = stream.params
         if params is None:
             scale = root_mean_square(arrays[0], arrays[2])
-            output = problem.loss.target_scale(arrays[1], arrays[2])
+            output = pooled_scale(problem, arrays[1], arrays[2])
             init = self.method.init if options.init == "auto" else options.init
             params = initial_params(problem, init, options.seed, self.dtype, scale, output)
-        self.good = jax.tree.map(lambda v: jnp.asarray(v, self.dtype), params)
+        self.good = replicate(jax.tree.map(lambda v: np.asarray(v, self.dtype), params), self.mesh)
         self.best, self.best_loss = self.good, math.inf
         self.lemma2_at_start = self._dual_from_gradient()
         if stream is None:
             self.state = self._restore(authors_output=options.init == "paper")
         else:
-            self.state = jax.tree.map(jnp.array, stream)  # a copy: iterations donate their state
+            # A copy: iterations donate their state.
+            self.state = replicate(jax.tree.map(np.array, stream), self.mesh)
         self.rows: list[dict[str, float]] = []
         self.quiet = 0
         self.message = ""
@@ -152,7 +155,7 @@ class _Run:
     def _penalties(self) -> tuple[Array, Array]:
         key = (self.penalty["rho"], self.penalty["nu"])
         if key != self.on_device[0]:  # constant penalties cross to the device once
-            rho, nu = (jnp.asarray(value, self.dtype) for value in key)
+            rho, nu = (replicate(np.asarray(value, self.dtype), self.mesh) for value in key)
             self.on_device = (key, (rho, nu))
         return self.on_device[1]
 
@@ -223,7 +226,7 @@ class _Run:
             self.good = self.best if math.isfinite(self.best_loss) else self.good
             self.state = self._restore()
         elif self.rows and math.isnan(self.rows[-1]["train_loss"]):
-            real = evaluate(self.problem, self.good, self.data.x, self.data.y, self.data.samples)
+            real = real_loss(self.problem, self.data, self.good)
             last = self.rows[-1]
             last["train_loss"], last["train_accuracy"] = float(real.loss), float(real.accuracy)
             last["gap"] = last["train_loss"] - last["risk"] / self.mass
@@ -258,8 +261,8 @@ class _Run:
 
     def _without_padding(self, s: Any) -> Any:
         """The state of the caller's own rows; each padded array is freed once it is cut."""
-        if not isinstance(s, State):
-            return s  # it holds no rows
+        if not isinstance(s, State) or self.mesh is not None:
+            return s  # it holds no rows, or they are spread over devices
 
         def cut(v: Array) -> Array:
             if v.shape[0] == self.n_samples:
@@ -295,8 +298,22 @@ MAX_RHO = 1e8
 def root_mean_square(x: np.ndarray, weights: np.ndarray | None) -> float:
     """The weighted root mean square of the entries of x; 1 where all are zero."""
     squares = np.einsum("ij,ij->i", x, x, dtype=np.float64) / x.shape[1]
-    mean = np.average(squares, weights=weights)
-    return float(np.sqrt(mean)) or 1.0
+    omega = np.ones(len(squares)) if weights is None else weights
+    total, count = over_processes([float(squares @ omega), float(omega.sum())]).sum(0)
+    return float(np.sqrt(total / count)) or 1.0
+
+
+def pooled_scale(problem: Problem, y: np.ndarray, weights: np.ndarray | None) -> Any:
+    """The loss's own centre and spread of the targets of all processes."""
+    centre, spread = problem.loss.target_scale(y, weights)
+    if jax.process_count() == 1:
+        return centre, spread
+    mass = float(len(y) if weights is None else weights.sum())
+    centres, spreads = over_processes(centre), over_processes(spread)
+    share = over_processes(mass).reshape(-1, *(1,) * (centres.ndim - 1))
+    share = share / share.sum()
+    middle = (share * centres).sum(0)
+    return middle, np.sqrt((share * (spreads**2 + (centres - middle) ** 2)).sum(0))
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.sharding import Mesh
 
 from dladmm.core.problem import Problem
 from dladmm.core.samples import Folded, Samples
+from dladmm.core.sharding import EVERYWHERE, ROWS, spread
 
 INITIALIZERS = ("scaled", "he", "paper")
 
@@ -77,6 +79,11 @@ class Data:
         return self.samples.weights
 
 
+# Where each part lives on a mesh, for `spread`.
+DATA: Any = Data(ROWS, ROWS, ROWS, EVERYWHERE)  # type: ignore[arg-type]
+STATE: Any = State(EVERYWHERE, EVERYWHERE, ROWS, ROWS, ROWS, ROWS, ROWS)  # type: ignore[arg-type]
+
+
 def make_data(
     problem: Problem,
     x: Array,
@@ -84,22 +91,24 @@ def make_data(
     weights: Array | None,
     blocks: int = 1,
     with_gram: bool = True,
+    mesh: Mesh | None = None,
+    count: int | None = None,
 ) -> Data:
-    """The data of a run, its rows a multiple of `blocks`.
+    """The data of a run, the rows of each device a multiple of `blocks`, `count` without padding.
 
     x^T x pays off as long as there are more samples than inputs.
     """
-    samples = Samples(weights, blocks)
+    data = Data(x, y, Samples(weights, blocks, mesh, count), None)
     pays_off = with_gram and x.shape[0] >= problem.layers[0].fan_in
-    gram = _gram(problem, x, samples) if pays_off else None
-    return Data(x, y, samples, gram)
+    return replace(data, gram=_gram(problem, data)) if pays_off else data
 
 
 @partial(jax.jit, static_argnames="problem")
-def _gram(problem: Problem, x: Array, samples: Samples) -> Array:
+def _gram(problem: Problem, data: Data) -> Array:
     layer = problem.layers[0]
     body = lambda weights, _, x: ((), Folded(sum=layer.gram(x, weights)))  # noqa: E731
-    return samples.walk(body, (), x)[1].sum
+    own = lambda data: data.samples.walk(body, (), data.x)[1].sum  # noqa: E731
+    return spread(data.samples, own, (DATA,), EVERYWHERE)(data)
 
 
 def initial_params(
@@ -162,28 +171,34 @@ def state_from_params(
 
     `authors_output` starts z_L at the loss's own point (+-1 for classes) instead of the output.
     """
-    z: list[Array] = []
-    a: list[Array] = []
-    p: list[Array] = []
-    for l, layer in enumerate(problem.layers):
-        p.append(layer.apply(params.W[l], a[-1] if a else data.x))
-        z.append(p[-1] + params.b[l])
-        if l < problem.n_layers - 1:
-            a.append(problem.activations[l](z[-1]))
-    if authors_output:
-        z[-1] = problem.loss.initial_output(data.y)
-    u = -problem.loss.gradient(z[-1], data.y) if dual_from_gradient else jnp.zeros_like(z[-1])
-    blocked = data.samples.blocks > 1
-    widths = sorted({v.shape[1:] for v in p[1:] or p}) if blocked else []
-    work = tuple(jnp.zeros((u.shape[0], *width), u.dtype) for width in widths)
-    return State(params.W, params.b, tuple(z), tuple(a), tuple(p), u, work)
+
+    def own(params: Params, data: Data) -> State:
+        z: list[Array] = []
+        a: list[Array] = []
+        p: list[Array] = []
+        for l, layer in enumerate(problem.layers):
+            p.append(layer.apply(params.W[l], a[-1] if a else data.x))
+            z.append(p[-1] + params.b[l])
+            if l < problem.n_layers - 1:
+                a.append(problem.activations[l](z[-1]))
+        if authors_output:
+            z[-1] = problem.loss.initial_output(data.y)
+        u = -problem.loss.gradient(z[-1], data.y) if dual_from_gradient else jnp.zeros_like(z[-1])
+        blocked = data.samples.blocks > 1
+        widths = sorted({v.shape[1:] for v in p[1:] or p}) if blocked else []
+        work = tuple(jnp.zeros((u.shape[0], *width), u.dtype) for width in widths)
+        return State(params.W, params.b, tuple(z), tuple(a), tuple(p), u, work)
+
+    return spread(data.samples, own, (EVERYWHERE, DATA), STATE)(params, data)
 
 
 @partial(jax.jit, static_argnames="problem", donate_argnames="state")
 def refresh_products(problem: Problem, data: Data, state: State) -> State:
     """The same state with p recomputed from W and a: running products drift in float32."""
-    inputs = (data.x, *state.a)
-    p = tuple(
-        layer.apply(W, a) for layer, W, a in zip(problem.layers, state.W, inputs, strict=True)
-    )
-    return replace(state, p=p)
+
+    def own(data: Data, state: State) -> State:
+        inputs = (data.x, *state.a)
+        layers = zip(problem.layers, state.W, inputs, strict=True)
+        return replace(state, p=tuple(layer.apply(W, a) for layer, W, a in layers))
+
+    return spread(data.samples, own, (DATA, STATE), STATE)(data, state)

@@ -25,6 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.scipy.linalg import cho_factor, cho_solve
+from jax.sharding import Mesh
 
 from dladmm.core.lagrangian import hits, relative_change
 from dladmm.core.problem import Problem
@@ -40,8 +41,9 @@ from dladmm.core.restored import (
     restore,
     with_quadratic,
 )
-from dladmm.core.state import Params
-from dladmm.terms.layers import total
+from dladmm.core.samples import Samples
+from dladmm.core.sharding import EVERYWHERE, over_processes, place_rows, replicate, spread
+from dladmm.core.state import DATA, Data, Params
 
 DELTA = 10.0  # damping of the input side; larger than for the full batch, as is the step
 EPSILON = 0.1
@@ -57,7 +59,8 @@ class Batches:
     """The rows of x and y in random order, a batch at a time; x may be memory-mapped.
 
     Every batch has the same shape: the last one of an epoch is filled up with rows of weight zero.
-    `seen` counts the batches of a run, `decay` says whether the step falls with them.
+    `seen` counts the batches of a run, `decay` says whether the step falls with them. On a mesh of
+    several processes each draws from its own rows, its share of the `size` rows of a batch.
     """
 
     x: np.ndarray
@@ -67,15 +70,21 @@ class Batches:
     seed: int
     decay: bool = True
     seen: int = 0
+    mesh: Mesh | None = None
+    per_epoch: int = field(init=False)
+    mass: float = field(init=False)
     _random: np.random.Generator = field(init=False)
 
     def __post_init__(self) -> None:
-        self.size = min(self.size, self.x.shape[0])
-        self._random = np.random.default_rng(self.seed)
-
-    @property
-    def per_epoch(self) -> int:
-        return -(-self.x.shape[0] // self.size)
+        own = float(self.x.shape[0] if self.weights is None else self.weights.sum())
+        rows, masses = over_processes([self.x.shape[0], own]).T
+        self.mass = float(masses.sum())
+        self.size = min(-(-self.size // len(rows)), int(rows.max()))
+        self.per_epoch = -(-int(rows.max()) // self.size)
+        several = len(rows) > 1
+        self._random = np.random.default_rng(
+            [self.seed, jax.process_index()] if several else self.seed
+        )
 
     @property
     def step(self) -> float:
@@ -83,20 +92,26 @@ class Batches:
         slow = max(self.per_epoch, DECAY_BATCHES)
         return STEP / (1 + self.seen / slow) if self.decay else STEP
 
-    @property
-    def mass(self) -> float:
-        return float(self.x.shape[0] if self.weights is None else self.weights.sum())
-
     def epoch(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         order = self._random.permutation(self.x.shape[0])
-        for start in range(0, len(order), self.size):
-            rows = np.sort(order[start : start + self.size])  # in the file's order
+        for k in range(self.per_epoch):
+            rows = np.sort(order[k * self.size : (k + 1) * self.size])  # in the file's order
             missing = self.size - len(rows)
             ones = np.ones(len(rows), self.x.dtype)
             weights = ones if self.weights is None else self.weights[rows]
-            rows = np.pad(rows, (0, missing), mode="edge")
+            # A process with fewer rows than another fills its last batches up, with any row.
+            rows = np.pad(rows, (0, missing), mode="edge" if len(rows) else "constant")
             yield self.x[rows], self.y[rows], np.pad(weights, (0, missing))
             self.seen += 1
+
+    def placed(self, x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> Data:
+        """A batch on the devices."""
+        if self.mesh is None:
+            return Data(x, y, Samples(weights), None)  # type: ignore[arg-type]
+        rows = -(-self.size // len(self.mesh.local_devices))
+        x, y = place_rows(x, rows, self.mesh), place_rows(y, rows, self.mesh)
+        weights = place_rows(weights, rows, self.mesh, filling="constant")
+        return Data(x, y, Samples(weights, 1, self.mesh), None)
 
 
 class Totals(NamedTuple):
@@ -156,10 +171,13 @@ def begin(problem: Problem, params: Params) -> Stream:
 
 
 @partial(jax.jit, static_argnames=("problem", "first"), donate_argnames="state")
-def refresh(
-    problem: Problem, state: Stream, x: Array, y: Array, weights: Array, first: bool
-) -> Stream:
+def refresh(problem: Problem, state: Stream, batch: Data, first: bool) -> Stream:
     """This batch's moments into the running ones, new factors, and the look back for a blow-up."""
+    own = partial(_refresh, problem, first)
+    return spread(batch.samples, own, (EVERYWHERE, DATA), EVERYWHERE)(state, batch)
+
+
+def _refresh(problem: Problem, first: bool, state: Stream, batch: Data) -> Stream:
     loss, weight = state.recent
     mean = loss / jnp.maximum(weight, np.finfo(loss.dtype).tiny)
     factor, share = BLOW_UP
@@ -170,12 +188,12 @@ def refresh(
     kept_loss = jnp.where(known & ~blown, mean, state.kept_loss)
     first_loss = jnp.where(known & jnp.isinf(state.first_loss), mean, state.first_loss)
 
-    point = restore(problem, params, x, y)
-    count = jnp.sum(weights)
+    point, weights = restore(problem, params, batch.x, batch.y), batch.weights
+    count = batch.samples.mass(batch.x)
     inputs, outputs = [], []
     for l, layer in enumerate(problem.layers):
-        K = layer.gram_with_bias(point.inputs[l], weights) / count
-        S = layer.unit_gram(point.targets[l], weights) / count
+        K = batch.samples.sum(layer.gram_with_bias(point.inputs[l], weights)) / count
+        S = batch.samples.sum(layer.unit_gram(point.targets[l], weights)) / count
         inputs.append(K if first else MEMORY * state.inputs[l] + (1 - MEMORY) * K)
         outputs.append(S if first else MEMORY * state.outputs[l] + (1 - MEMORY) * S)
     gains = layer_gains(outputs) if first else state.gains
@@ -204,22 +222,21 @@ def inverse(M: Array) -> Array:
 
 
 @partial(jax.jit, static_argnames="problem", donate_argnames="state")
-def batch_step(
-    problem: Problem,
-    state: Stream,
-    x: Array,
-    y: Array,
-    weights: Array,
-    step: Array,
-    mass: Array,
-) -> Stream:
+def batch_step(problem: Problem, state: Stream, batch: Data, step: Array, mass: Array) -> Stream:
     """One step for all layers at once; `step` before the cap, `mass` the weight of all samples."""
-    params = state.params
-    point = restore(problem, params, x, y)
-    count = jnp.sum(weights)
+    own = partial(_batch_step, problem)
+    into = (EVERYWHERE, DATA, EVERYWHERE, EVERYWHERE)
+    return spread(batch.samples, own, into, EVERYWHERE)(state, batch, step, mass)
+
+
+def _batch_step(problem: Problem, state: Stream, batch: Data, step: Array, mass: Array) -> Stream:
+    params, samples, weights = state.params, batch.samples, batch.weights
+    point = restore(problem, params, batch.x, batch.y)
+    count = samples.mass(batch.x)
     directions, slope = [], jnp.zeros((), step.dtype)
     for l, (layer, term) in enumerate(zip(problem.layers, problem.regularizers, strict=True)):
-        G = gradient_with_bias(layer, point.targets[l], point.inputs[l], weights) / count
+        own = gradient_with_bias(layer, point.targets[l], point.inputs[l], weights)
+        G = samples.sum(own) / count
         G = with_quadratic(term, G * mass, joined(params, l)) / mass
         directions.append(-(state.output_inverse[l] @ G @ state.input_inverse[l]))
         slope -= jnp.sum(G * directions[l])
@@ -234,8 +251,8 @@ def batch_step(
         else:
             W.append(new[:, :-1])
         b.append(new[:, -1])
-    loss = total(problem.loss.value(point.output, y), weights)
-    right = total(hits(problem, point.output, y), weights)
+    loss = samples.total(problem.loss.value(point.output, batch.y))
+    right = samples.total(hits(problem, point.output, batch.y))
     t = state.totals
     return state._replace(
         params=Params(tuple(W), tuple(b)),
@@ -285,17 +302,18 @@ def epoch(problem: Problem, batches: Batches, state: Stream) -> tuple[Stream, St
     """Every sample once, in random order, and what it told."""
     before = jax.tree.map(jnp.copy, state.params)
     *_, state = steps(problem, batches, state)
-    return state, summary(problem, before, state, jnp.asarray(batches.mass, state.scale.dtype))
+    return state, summary(problem, before, state, np.asarray(batches.mass, state.scale.dtype))
 
 
 def steps(problem: Problem, batches: Batches, state: Stream) -> Iterator[Stream]:
     """The state after each batch of an epoch; a batch is gathered while the last one computes."""
     dtype = state.scale.dtype
-    mass = jnp.asarray(batches.mass, dtype)
-    state = state._replace(totals=Totals(*(jnp.zeros((), dtype) for _ in Totals._fields)))
-    for batch in batches.epoch():
-        k = batches.seen
+    mass = np.asarray(batches.mass, dtype)
+    nothing = Totals(*(np.zeros((), dtype) for _ in Totals._fields))
+    state = state._replace(totals=replicate(nothing, batches.mesh))
+    for rows in batches.epoch():
+        batch, k = batches.placed(*rows), batches.seen
         if refreshes(k):
-            state = refresh(problem, state, *batch, first=k == 0)
-        state = batch_step(problem, state, *batch, np.asarray(batches.step, dtype), mass)
+            state = refresh(problem, state, batch, first=k == 0)
+        state = batch_step(problem, state, batch, np.asarray(batches.step, dtype), mass)
         yield state

@@ -18,9 +18,10 @@ from jax.scipy.linalg import cho_factor, cho_solve
 from dladmm.core.blocks import Blocks
 from dladmm.core.lagrangian import Lagrangian, lagrangian, lemma2_violation, relative_change
 from dladmm.core.problem import Problem
+from dladmm.core.samples import Samples
 from dladmm.core.state import Data, State
 from dladmm.core.updates import StepRule, update_z, update_zL
-from dladmm.terms.layers import distance, mass, weighted
+from dladmm.terms.layers import weighted
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,8 @@ def dladmm_sweep(
         theta=blocks.least_curvature("W"),
         tau=blocks.least_curvature("a"),
         change=relative_change(new, state),
-        zl_change=distance(new.z[-1], state.z[-1], data.weights),
-        zl_iterations=blocks.zl_iterations,
+        zl_change=jnp.sqrt(data.samples.total((new.z[-1] - state.z[-1]) ** 2)),
+        zl_iterations=data.samples.most(blocks.zl_iterations),
         trials=blocks.trials(),
         exhausted=blocks.exhausted(),
     )
@@ -105,7 +106,7 @@ def admm_sweep(
     for l, layer in enumerate(problem.layers):
         a_prev = data.x if l == 0 else a[l - 1]
         ridge = (problem.regularizers[l].quadratic or 0) / (2 * beta)
-        W[l], b[l] = least_squares(a_prev, z[l], data.weights, ridge)
+        W[l], b[l] = least_squares(a_prev, z[l], data.samples, ridge)
         p[l] = layer.apply(W[l], a_prev)
         if l < last:
             f = problem.activations[l]
@@ -129,30 +130,30 @@ def admm_sweep(
         theta=nan,
         tau=nan,
         change=relative_change(new, state),
-        zl_change=distance(new.z[-1], state.z[-1], data.weights),
-        zl_iterations=used,
+        zl_change=jnp.sqrt(data.samples.total((new.z[-1] - state.z[-1]) ** 2)),
+        zl_iterations=data.samples.most(used),
         trials=none,
         exhausted=none,
     )
 
 
 def least_squares(
-    a: Array, z: Array, weights: Array | None, ridge: Array | float
+    a: Array, z: Array, samples: Samples, ridge: Array | float
 ) -> tuple[Array, Array]:
     """argmin_{W,b} sum_i omega_i |z_i - W a_i - b|^2 + ridge |W|^2, by the normal equations.
 
     The samples are centred first, which takes b out; sqrt(eps) of the mean diagonal is added to
     the Gram matrix, so that constant or repeated inputs have a solution too.
     """
-    count = mass(a.shape[0], weights, a.dtype)
-    a_mean = jnp.sum(weighted(a, weights), 0) / count
-    z_mean = jnp.sum(weighted(z, weights), 0) / count
+    count, weights = samples.mass(a), samples.weights
+    a_mean = samples.sum(jnp.sum(weighted(a, weights), 0)) / count
+    z_mean = samples.sum(jnp.sum(weighted(z, weights), 0)) / count
     centred = a - a_mean
-    K = weighted(centred, weights).T @ centred
+    K = samples.sum(weighted(centred, weights).T @ centred)
     eps = np.finfo(a.dtype).eps ** 0.5
     shift = ridge + eps * jnp.mean(jnp.diag(K)) + np.finfo(a.dtype).tiny
     factor = cho_factor(K + shift * jnp.eye(K.shape[0], dtype=K.dtype))
-    W = cho_solve(factor, weighted(centred, weights).T @ (z - z_mean)).T
+    W = cho_solve(factor, samples.sum(weighted(centred, weights).T @ (z - z_mean))).T
     return W, z_mean - W @ a_mean
 
 

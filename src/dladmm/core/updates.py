@@ -13,7 +13,7 @@ Gradients are divided by c (W) or nu (a) first, so that nothing underflows at rh
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -118,7 +118,7 @@ def update_b(
         return (), Folded(sum=layer.unit_sum(residual(p, b, z, u_over_rho), weights))
 
     total_r = samples.walk(body, (), (p, z, u_over_rho))[1].sum
-    return b - total_r / layer.unit_count(p, samples.weights)
+    return b - total_r / layer.unit_count(samples.mass(p))
 
 
 def update_z(
@@ -160,7 +160,7 @@ def update_a(
     it the new product p = A(W, a) of the layer above, which comes for free.
     """
     if rule.scalar:
-        samples = Samples(samples.weights)  # one tau for all needs all samples at once
+        samples = replace(samples, blocks=1)  # one tau for all needs all samples at once
     ratio = above.c / nu
 
     def body(weights: Array | None, updated: Any, read: Any) -> tuple[Any, Folded]:
@@ -169,7 +169,7 @@ def update_a(
         g = ratio * layer.adjoint_a(above.W, r) + (a - activation(z))
         image = layer.apply(above.W, g)
         size, bent = sample_squares(g), ratio * sample_squares(image)
-        step, tau, trials, exhausted = _step_a(rule, size, bent, nu, weights)
+        step, tau, trials, exhausted = _step_a(rule, size, bent, nu, weights, samples)
         moved = total(step**2 * size, weights)
         return (a - step * g, p - step * image), Folded(moved, nu * tau, (trials, exhausted))
 
@@ -178,12 +178,12 @@ def update_a(
 
 
 def _step_a(
-    rule: StepRule, size: Array, bent: Array, nu: Array, weights: Array | None
+    rule: StepRule, size: Array, bent: Array, nu: Array, weights: Array | None, samples: Samples
 ) -> tuple[Array, Array, Array, Array]:
     """nu/tau per sample, the least tau/nu, trials and failures, from |g|^2 and c/nu |A(W, g)|^2."""
     none = jnp.zeros((), jnp.int32)
     if rule.scalar:
-        size, bent = (jnp.full_like(v, total(v, weights)) for v in (size, bent))
+        size, bent = (jnp.full_like(v, samples.total(v)) for v in (size, bent))
     # tau/nu = 1 + bent/size is at least 1, so a vanishing gradient needs no floor.
     kappa = 1 + bent / jnp.where(size > 0, size, 1)
     if isinstance(rule, ClosedForm):
@@ -217,11 +217,12 @@ def update_W(
     G = gradient_W(layer, p, b, z, u_over_rho, a_prev, samples)
     if regularizer.quadratic is None:
         gram_pays_off = a_prev.shape[0] >= layer.fan_in
-        K = layer.gram(a_prev, samples.weights) if gram_pays_off else None
+        K = samples.sum(layer.gram(a_prev, samples.weights)) if gram_pays_off else None
 
         def times_K(D: Array) -> Array:
             if K is None:
-                return layer.adjoint_W(layer.apply(D, a_prev), a_prev, samples.weights)
+                own = layer.adjoint_W(layer.apply(D, a_prev), a_prev, samples.weights)
+                return samples.sum(own)
             return layer.times_gram(D, K)
 
         D, _, record = _step_W(regularizer, rule, W, G, c, times_K)

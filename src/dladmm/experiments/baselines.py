@@ -23,7 +23,7 @@ from dladmm.core.restored import gradient_with_bias, regularization, restore
 from dladmm.core.samples import Folded, Samples
 from dladmm.core.state import Data, Params
 from dladmm.core.stream import Batches
-from dladmm.terms.layers import mass, total
+from dladmm.terms.layers import total
 
 try:
     import optax
@@ -67,7 +67,7 @@ def loss_and_gradient(
         return (), Folded(sum=(risk, total(hits(problem, point.output, y), weights), gradients))
 
     risk, right, gradients = data.samples.walk(body, (), (data.x, data.y))[1].sum
-    count = mass(data.x.shape[0], data.weights, risk.dtype)
+    count = data.samples.mass(data.x)
     W = [
         term.subgradient(W, G[:, :-1]) / count
         for term, W, G in zip(problem.regularizers, params.W, gradients, strict=True)
@@ -150,7 +150,7 @@ def restored(problem: Problem, arrays: Arrays, params: Params, seed: int) -> Tra
     """Restored sweeps on all samples at once."""
     data = FullBatch().prepare(problem, arrays)
     state = FullBatch().begin(problem, data, params, Start())
-    count = mass(len(arrays[0]), data.weights, state.step.dtype)
+    count = data.samples.mass(data.x)
     while True:
         before = Evaluation(state.measured.risk / count, state.measured.hits / count)
         state, network, _ = jax.block_until_ready(iterate_restored(problem, data, state))

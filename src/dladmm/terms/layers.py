@@ -74,9 +74,9 @@ class Dense:
         """sum_i omega_i r_i for each unit: shaped like the bias, whose adjoint this is."""
         return jnp.sum(weighted(r, weights), axis=0)
 
-    def unit_count(self, p: Array, weights: Array | None) -> Array:
-        """What turns `unit_sum` into a mean: how often the bias enters p, weighted."""
-        return mass(p.shape[0], weights, p.dtype)
+    def unit_count(self, mass: Array) -> Array:
+        """What turns `unit_sum` into a mean: how often the bias enters p, `mass` all weights."""
+        return mass
 
 
 def weighted(v: Array, weights: Array | None) -> Array:
@@ -92,11 +92,6 @@ def sample_squares(v: Array) -> Array:
 def total(v: Array, weights: Array | None) -> Array:
     """sum_i omega_i v_i over samples and everything else."""
     return jnp.sum(weighted(v, weights))
-
-
-def distance(new: Array, old: Array, weights: Array | None) -> Array:
-    """(sum_i omega_i |new_i - old_i|^2)^(1/2)."""
-    return jnp.sqrt(total((new - old) ** 2, weights))
 
 
 def mass(n_samples: int, weights: Array | None, dtype: jnp.dtype) -> Array:

@@ -1,0 +1,111 @@
+"""Devices: a mesh of them, which rows live where, and the same functions run on every one.
+
+Rows of x, y, z, a, p and u are spread over the mesh's `data` axis; the network is on every device.
+`spread` runs a function on each device's own rows by `shard_map`: only what goes through `Samples`
+crosses between devices, as all-reduces whose size does not depend on the number of samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from dladmm.core.samples import AXIS, Samples, blocks_for
+
+ROWS, EVERYWHERE = P(AXIS), P()
+
+
+def spread(
+    samples: Samples, function: Callable[..., Any], into: tuple[Any, ...], out: Any
+) -> Callable[..., Any]:
+    """`function` on every device's own rows; without a mesh it is the function itself.
+
+    `into` and `out` say where arguments and results live: trees of ROWS and EVERYWHERE.
+    """
+    if samples.mesh is None:
+        return function
+    # What is the same everywhere comes from all-reduces; JAX's check does not see it through loops.
+    return jax.shard_map(function, mesh=samples.mesh, in_specs=into, out_specs=out, check_vma=False)
+
+
+def make_mesh(devices: Any) -> Mesh | None:
+    """The mesh of `devices`: None for one device, a count, a list of devices, or a mesh itself.
+
+    A run of several processes uses every device of all of them unless a mesh says otherwise.
+    """
+    if isinstance(devices, Mesh):
+        if tuple(devices.axis_names) != (AXIS,):
+            raise ValueError(
+                f"devices is a mesh with axes {devices.axis_names}; expected one axis {AXIS!r}"
+            )
+        return devices
+    known = jax.devices()
+    if devices is None:
+        return _mesh(known) if jax.process_count() > 1 else None
+    if isinstance(devices, int | np.integer) and not isinstance(devices, bool):
+        if not 1 <= devices <= len(known):
+            raise ValueError(
+                f"devices={devices!r} is not valid; expected a number from 1 to {len(known)}, the"
+                f" {known[0].platform} devices there are"
+            )
+        return _mesh(known[: int(devices)])
+    if isinstance(devices, Sequence) and devices and all(d in known for d in devices):
+        return _mesh(devices)
+    raise ValueError(
+        f"devices={devices!r} is not valid; expected a count, a list of JAX devices, or a mesh"
+    )
+
+
+def _mesh(devices: Sequence[Any]) -> Mesh:
+    return Mesh(np.asarray(devices, dtype=object), (AXIS,))
+
+
+def layout(n_samples: int, mesh: Mesh | None) -> tuple[int, int]:
+    """(blocks, rows) of each device for this many samples in all."""
+    own = max(1, -(-n_samples // (1 if mesh is None else mesh.size)))
+    blocks, padding = blocks_for(own)
+    return blocks, own + padding
+
+
+def own_rows(n_samples: int, mesh: Mesh | None) -> slice:
+    """Which of all rows this process holds: those of its devices, in the order of the mesh."""
+    if mesh is None:
+        return slice(0, n_samples)
+    _, rows = layout(n_samples, mesh)
+    mine = [k for k, d in enumerate(mesh.devices.flat) if d.process_index == jax.process_index()]
+    return slice(min(n_samples, rows * mine[0]), min(n_samples, rows * (mine[-1] + 1)))
+
+
+def place_rows(v: np.ndarray, rows: int, mesh: Mesh | None, filling: str = "edge") -> jax.Array:
+    """This process's rows on its devices, `rows` on each; `filling` is np.pad's mode."""
+    missing = (rows if mesh is None else rows * len(mesh.local_devices)) - v.shape[0]
+    if missing:
+        mode: Any = filling if v.shape[0] else "constant"
+        v = np.pad(v, ((0, missing), *((0, 0),) * (v.ndim - 1)), mode=mode)
+    if mesh is None:
+        return jnp.asarray(v)
+    return jax.make_array_from_process_local_data(NamedSharding(mesh, ROWS), v)
+
+
+def replicate(tree: Any, mesh: Mesh | None) -> Any:
+    """Arrays that are the same in every process, on every device."""
+    if mesh is None:
+        return jax.tree.map(jnp.asarray, tree)
+    everywhere = NamedSharding(mesh, EVERYWHERE)
+    return jax.tree.map(
+        lambda v: jax.make_array_from_process_local_data(everywhere, np.asarray(v)), tree
+    )
+
+
+def over_processes(values: Any) -> np.ndarray:
+    """`values` of every process, along a new first axis."""
+    if jax.process_count() == 1:
+        return np.asarray(values)[None]
+    return np.asarray(multihost_utils.process_allgather(np.asarray(values)))

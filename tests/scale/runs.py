@@ -1,0 +1,101 @@
+"""Runs on several devices, in processes of their own: a process has its devices from its start.
+
+Called with a name and JSON settings; prints one JSON object. `on_devices` needs XLA_FLAGS with four
+host devices, `as_process` the coordinator's address, the number of processes and its own.
+"""
+
+import json
+import re
+import sys
+
+import numpy as np
+
+METHODS = {
+    "dladmm": {"method": "dladmm", "rho": 1.5},
+    "admm": {"method": "admm", "rho": 1.0},
+    "restored": {"method": "restored"},
+    "batches": {"method": "restored", "batch_size": 64},
+}
+N, SIZES, ITERATIONS = 1009, (6, 8, 7, 3), 50  # a prime: no number of devices divides it
+
+
+def problem_and_rows(n=N):
+    from dladmm import Problem
+
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=(n, SIZES[0]))
+    labels = (np.abs(x[:, 0]) + x[:, 1] > 0.5).astype(int) + (x[:, 2] > 0.5)
+    weights = rng.uniform(0.5, 2, n)
+    return Problem.dense(SIZES, "relu", "log_loss", "l2"), x, np.eye(3)[labels], weights
+
+
+def losses(name, dtype, devices, rows=None, iterations=ITERATIONS):
+    """The true training loss after each iteration."""
+    from dladmm import Options, solve
+
+    problem, x, y, weights = problem_and_rows()
+    rows = slice(None) if rows is None else rows
+    options = Options(
+        **METHODS[name], max_iter=iterations, tol=0, evaluate_every=1, dtype=dtype, devices=devices
+    )
+    result = solve(problem, x[rows], y[rows], sample_weight=weights[rows], options=options)
+    return result.history["train_loss"]
+
+
+def on_devices(cases):
+    return [losses(case["method"], case["dtype"], case["devices"]) for case in cases]
+
+
+def as_process(coordinator, count, index, methods, dtype):
+    import jax
+
+    jax.distributed.initialize(coordinator, count, index)
+    from dladmm.core.sharding import make_mesh, own_rows
+
+    rows = own_rows(N, make_mesh(None))
+    return [losses(name, dtype, None, rows) for name in methods]
+
+
+def collectives(method, n, blocks=1):
+    """(kinds, bytes of results) of the collectives in the compiled iteration on four devices."""
+    import jax.numpy as jnp
+
+    from dladmm.core import methods
+    from dladmm.core.sharding import make_mesh, replicate
+    from dladmm.core.state import initial_params
+    from dladmm.core.sweep import SweepOptions
+    from dladmm.core.updates import ClosedForm
+
+    problem, x, y, weights = problem_and_rows(n)
+    mesh = make_mesh(4)
+    arrays = tuple(v.astype(np.float32) for v in (x, y, weights))
+    how = methods.FullBatch() if method == "restored" else methods.Relaxed(method)
+    data = how.prepare(problem, arrays, mesh)
+    params = replicate(initial_params(problem, "he", 0, jnp.dtype("float32")), mesh)
+    state = how.begin(problem, data, params, methods.Start())
+    if method == "restored":
+        lowered = methods.iterate_restored.lower(problem, data, state)
+    else:
+        one, flag = replicate((np.float32(1), np.asarray(False)), mesh)
+        options = SweepOptions(ClosedForm(), "newton")
+        lowered = methods.iterate.lower(method, problem, options, data, state, one, one, flag)
+    return found_collectives(lowered.compile().as_text())
+
+
+WIDTHS = {"f32": 4, "s32": 4, "pred": 1, "f64": 8, "u32": 4, "s64": 8}
+KINDS = "all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter|collective-broadcast"
+
+
+def found_collectives(text):
+    kinds, size = set(), 0
+    for shapes, kind in re.findall(rf"= (.+?) ({KINDS})(?:-start)?\(", text):
+        kinds.add(kind)
+        for name, sides in re.findall(r"(\w+)\[([\d,]*)\]", shapes):
+            entries = np.prod([int(side) for side in sides.split(",") if side], dtype=int)
+            size += WIDTHS[name] * int(entries)
+    return sorted(kinds), size
+
+
+if __name__ == "__main__":
+    settings = json.loads(sys.argv[2])
+    print(json.dumps(globals()[sys.argv[1]](**settings)))
