@@ -99,7 +99,7 @@ def damping(values, every):
         def advance(state):
             value = values[min(count[0] // every, len(values) - 1)]
             count[0] += 1
-            if restored.DELTA != value:
+            if value != restored.DELTA:
                 restored.DELTA = value
                 jax.clear_caches()
             return sweep(state)

@@ -24,9 +24,9 @@ def digits(monkeypatch):
     grids = {"sgd": (0.1, 1e30), "adam": (0.01, 0.03)}
     monkeypatch.setattr(paper, "GRIDS", grids)
     monkeypatch.setattr(paper, "QUICK", SCALE)
-    making._course.cache_clear()
+    making._dataset.cache_clear()
     yield
-    making._course.cache_clear()
+    making._dataset.cache_clear()
 
 
 def made(folder, piece):

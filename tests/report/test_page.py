@@ -66,8 +66,13 @@ def browser():
 
 
 def opened(browser, path):
+    """What the console says while the page opens; entries arrive late but in order."""
     browser.get(path.resolve().as_uri())
-    return browser.get_log("browser")
+    browser.execute_script("console.warn('the page is open')")
+    said = []
+    while not any("the page is open" in entry["message"] for entry in said):
+        said += browser.get_log("browser")
+    return said[:-1]
 
 
 def test_it_opens_without_an_error_and_draws_every_figure(browser, tmp_path):

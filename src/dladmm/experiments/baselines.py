@@ -39,7 +39,10 @@ OPTIMISERS: dict[str, Callable[[Any], Any]] = {
     "rmsprop": optax.rmsprop,
     "adam": optax.adam,
     "amsgrad": optax.amsgrad,
-    "lbfgs": lambda rate: optax.lbfgs(),  # its line search finds the rate
+    # Its line search finds the rate; twenty evaluations, its default, are for the last digits.
+    "lbfgs": lambda rate: optax.lbfgs(
+        linesearch=optax.scale_by_zoom_linesearch(8, initial_guess_strategy="one")
+    ),
 }
 
 

@@ -47,7 +47,7 @@ class Claim:
 def claims_table(records: Records) -> list[dict[str, Any]]:
     """A row per claim and variant; where the record it needs is missing, figure and verdict are."""
     rows = []
-    for claim in _claims(records):
+    for claim in sorted(_claims(records), key=lambda claim: (claim.place, claim.data)):
         try:
             verdict = claim.test()
         except KeyError:  # a record, or a run of it, is not there
@@ -60,7 +60,7 @@ def claims_table(records: Records) -> list[dict[str, Any]]:
                 "paper": claim.paper,
                 "variant": claim.variant,
                 "ours": verdict.ours if verdict else None,
-                "holds": verdict.holds if verdict else None,
+                "holds": bool(verdict.holds) if verdict else None,
                 "why": claim.why if verdict and not verdict.holds else None,
             }
         )
@@ -150,9 +150,9 @@ def _accuracy_claims(records: Records, data: str, title: str, variant: str) -> I
 
     def slower(run: str) -> Callable[[], Verdict]:
         def test() -> Verdict:
-            theirs, mine = first_at(curve(run), LEVEL), first_at(curve(ours), LEVEL)
-            text = f"{LEVEL} at iteration {theirs or 'never'}, dlADMM at {mine or 'never'}"
-            return Verdict(text, mine is not None and (theirs is None or theirs > mine))
+            theirs, mine = curve(run).mean(), curve(ours).mean()
+            text = f"mean training accuracy over the run {theirs:.3f}, dlADMM's {mine:.3f}"
+            return Verdict(text, theirs < mine)
 
         return test
 
@@ -195,10 +195,11 @@ def _accuracy_claims(records: Records, data: str, title: str, variant: str) -> I
     for run in ("sgd paper", "adagrad paper", "adadelta paper"):
         words = f"{BASELINES[run]} moves more slowly than dlADMM"
         yield Claim(place, title, words, "curve", variant, slower(run), WHY["slower"][variant])
-    yield Claim(
-        place, title, "ADMM rockets to about 0.8, then decreases slightly", "0.8", variant,
-        admm_falls, WHY["admm"][variant],
-    )  # fmt: skip
+    if variant == "text":  # the other dlADMM has no other ADMM beside it
+        yield Claim(
+            place, title, "ADMM rockets to about 0.8, then decreases slightly", "0.8", variant,
+            admm_falls, _ADMM,
+        )  # fmt: skip
     yield Claim(
         place, title, "only Adam is better, slightly", "curve", variant, only_adam,
         WHY["adam"][variant],
@@ -244,7 +245,7 @@ def _time_claims(records: Records, data: str, title: str) -> Iterator[Claim]:
                 place, title, f"the time per iteration grows with {factor}",
                 f"{said[0]} of {said[1]} steps longer", "text",
                 lambda by_rho=by_rho, grows=grows: grows(by_rho),  # type: ignore[misc]
-                WHY["rho" if by_rho else "size"]["text"],
+                _TRIALS if by_rho else _CONSTANT,
             )  # fmt: skip
 
 
@@ -266,19 +267,45 @@ def longer_steps(table: Sequence[Sequence[float]], by_rho: bool) -> tuple[int, i
 
 
 # What explains a claim that does not hold, by claim and by variant of dlADMM.
-_BACKTRACKING = (
-    "Our steps are exact in closed form and need no backtracking, so the work of an iteration does"
-    " not depend on rho; the paper's time grew with the number of trials."
+_FROZEN = (
+    "tau = theta = 1 is a million times the curvature at rho = 1e-6: the lower layers hardly move,"
+    " and the network stays close to a linear model on random features."
 )
+_RELAXED = (
+    "The auxiliary variables take over part of the error, so the network itself learns more slowly"
+    " than the relaxed problem is solved."
+)
+_ADMM = (
+    "Our ADMM solves its least squares with a ridge at rounding level only and starts z_L at the"
+    " labels; the paper says neither how it regularises nor where it starts."
+)
+_TRIALS = (
+    "Our steps are exact in closed form and need no trials, so the work of an iteration does not"
+    " depend on rho; the paper's time grows with its number of trials."
+)
+_CONSTANT = "Small problems are dominated by costs that do not grow."
 WHY: dict[str, dict[str, str]] = {
-    "fig3": {"text": "", "authors": ""},
-    "fig3 residual": {"text": "", "authors": ""},
-    "fig4": {"text": "", "authors": ""},
-    "fig4 residual": {"text": "", "authors": ""},
-    "level": {"text": "", "authors": ""},
-    "slower": {"text": "", "authors": ""},
-    "admm": {"text": "", "authors": ""},
-    "adam": {"text": "", "authors": ""},
-    "rho": {"text": _BACKTRACKING},
-    "size": {"text": "Small problems are dominated by costs that do not grow."},
+    "fig3": dict.fromkeys(
+        paper.VARIANTS,
+        "Outside the theorems: rho = 1 with u = 0 at the start breaks Lemma 2 at first.",
+    ),
+    "fig3 residual": {
+        "text": "The theorems promise descent of the objective, not of the residual: from a"
+        " feasible start it overshoots in the first iterations before it falls.",
+        "authors": "The theorems promise descent of the objective, not of the residual, which"
+        " oscillates while it falls.",
+    },
+    "fig4": {
+        "text": "With tau and theta as small as the majorisation allows, what the blocks take away"
+        " from L_rho exceeds what the dual step adds. It fluctuates as soon as they start at 1, as"
+        " in the authors' code, whatever else is kept.",
+        "authors": "Too few steps rise.",
+    },
+    "fig4 residual": dict.fromkeys(paper.VARIANTS, "Too few steps rise."),
+    "level": {"text": _RELAXED, "authors": _FROZEN},
+    "slower": {
+        "text": "At the paper's rate this optimiser is the faster one here.",
+        "authors": _FROZEN,
+    },
+    "adam": {"text": _RELAXED, "authors": _FROZEN},
 }

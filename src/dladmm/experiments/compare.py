@@ -127,8 +127,9 @@ def library_run(who: Contestant, course: Course, seed: int, iterations: int, tel
 
     x, y, weights = course.arrays
     options = Options(
-        **({"tol": 0} | who.options),
+        **who.options,
         max_iter=iterations,
+        tol=0,
         seed=seed,
         evaluate_every=10**9,  # the networks are evaluated afterwards
         dtype=str(x.dtype),

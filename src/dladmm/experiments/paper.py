@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dladmm.core.schedules import Multiply
+
 DATA = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
 RHOS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 NU = 1e-6
@@ -69,17 +71,23 @@ TEXT: dict[str, Any] = {"method": "dladmm", "nu": NU}
 AUTHORS_START: dict[str, Any] = {"init": "paper", "dual_start": "zero"}
 AUTHORS: dict[str, Any] = {"method": "dladmm", "step_rule": "backtracking", **AUTHORS_START}
 VARIANTS = {"text": TEXT, "authors": AUTHORS}
+# Between the two: what makes L_rho rise at rho = 1e-6 is where tau and theta start, nothing else.
+BETWEEN: dict[str, dict[str, Any]] = {
+    "text, tau and theta from 1": TEXT | {"step_rule": "backtracking"},
+    "authors, exact tau and theta": AUTHORS | {"step_rule": "closed-form"},
+}
 # Its z_L starts at the labels: from the output of random weights it takes hundreds of iterations.
 ADMM: dict[str, Any] = {"method": "admm", "rho": 1.0, **AUTHORS_START}
-RESTORED: dict[str, Any] = {"method": "restored", "tol": 1e-5}
+RESTORED: dict[str, Any] = {"method": "restored"}
+RESTORED_ITERATIONS = 30  # more hardly change its accuracy
 
 
-def variant(name: str, rho: float, *, scheduled: bool = False) -> dict[str, Any]:
-    """Options of dlADMM for this rho; `scheduled`: the text's times 10 every 100 iterations."""
-    options = VARIANTS[name] | {"rho": rho}
-    if name == "authors":
+def variant(name: str, rho: float, every: int | None = None) -> dict[str, Any]:
+    """Options of dlADMM for this rho, in the text times 10 every so many iterations if asked."""
+    options = (VARIANTS | BETWEEN)[name] | {"rho": rho}
+    if name.startswith("authors"):
         return options | {"nu": rho}
-    return options | ({"rho_schedule": "paper"} if scheduled else {})
+    return options | ({} if every is None else {"rho_schedule": Multiply(rho, every=every)})
 
 
 @dataclass(frozen=True)
@@ -96,7 +104,8 @@ class Scale:
     neurons: tuple[int, ...]
     sizes: Mapping[str, tuple[int, ...]]
     timed_iterations: int
-    iterations: int = 200
+    iterations: int = 200  # rho grows half-way
+    with_between: bool = False
 
     @property
     def hidden(self) -> tuple[int, int]:
@@ -118,12 +127,14 @@ FULL = Scale(
 QUICK = Scale(
     name="quick",
     samples=dict.fromkeys(DATA, 2_000),
-    test_samples=2_000,
+    test_samples=1_000,
     width=100,
     seeds=3,
     grid_samples=2_000,
-    grid_iterations=50,
+    grid_iterations=30,
     neurons=(20, 40, 60, 80, 100),
     sizes=dict.fromkeys(DATA, (400, 800, 1_200, 1_600, 2_000)),
-    timed_iterations=20,
+    timed_iterations=5,
+    iterations=80,
+    with_between=True,
 )

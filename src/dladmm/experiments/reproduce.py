@@ -22,7 +22,7 @@ from dladmm.bench.iteration import describe_machine
 from dladmm.bench.products import iteration_products
 from dladmm.core.options import Options, Progress
 from dladmm.core.solve import solve
-from dladmm.data.datasets import load_dataset
+from dladmm.data.datasets import Dataset, load_dataset
 from dladmm.experiments import baselines, paper
 from dladmm.experiments.compare import Contestant, library_run
 from dladmm.experiments.course import Course, image_course
@@ -116,13 +116,23 @@ def seconds_needed(missing: Sequence[Unit]) -> float:
 SHARE_OF_SPEED, START = 0.6, 2.0  # of a product's speed, and seconds until a run is under way
 
 
-@lru_cache(maxsize=2)
 def _course(
-    data: str, samples: int, test_samples: int, hidden: tuple[int, ...], data_dir: Path | None
+    data: str,
+    scale: Scale,
+    data_dir: Path | None,
+    samples: int | None = None,
+    width: int | None = None,
 ) -> Course:
-    course = image_course(load_dataset(data, data_dir), samples, hidden)
+    """The data and the network of this scale, or with other numbers of samples and neurons."""
+    hidden = scale.hidden if width is None else (width, width)
+    course = image_course(_dataset(data, data_dir), samples or scale.samples[data], hidden)
     x, y = course.test
-    return replace(course, init=INIT, test=(x[:test_samples], y[:test_samples]))
+    return replace(course, init=INIT, test=(x[: scale.test_samples], y[: scale.test_samples]))
+
+
+@lru_cache(maxsize=1)
+def _dataset(data: str, data_dir: Path | None) -> Dataset:
+    return load_dataset(data, data_dir)
 
 
 def _sweep_work(samples: int, width: int) -> float:
@@ -133,21 +143,20 @@ def _sweep_work(samples: int, width: int) -> float:
 def _convergence_units(piece: str, scale: Scale, data_dir: Path | None) -> Iterator[Unit]:
     """L_rho and the residual at a constant rho."""
     for data in paper.DATA:
-        for name in paper.VARIANTS:
+        more = paper.BETWEEN if piece == "fig4" and scale.with_between else {}
+        for name in (*paper.VARIANTS, *more):
             options = paper.variant(name, CONVERGENCE_RHO[piece])
-            samples = scale.samples[data]
+            work = scale.iterations * _sweep_work(scale.samples[data], scale.width)
             yield Unit(
-                f"{data} {name}",
-                scale.iterations * _sweep_work(samples, scale.width),
-                partial(_convergence, data, samples, scale, options, data_dir),
+                f"{data} {name}", work, partial(_convergence, data, scale, data_dir, options)
             )
 
 
 def _convergence(
-    data: str, samples: int, scale: Scale, options: dict[str, Any], data_dir: Path | None,
+    data: str, scale: Scale, data_dir: Path | None, options: dict[str, Any],
     record: Record, tell: Told,
 ) -> Any:  # fmt: skip
-    course = _started(_course(data, samples, scale.test_samples, scale.hidden, data_dir), options)
+    course = _started(_course(data, scale, data_dir), options)
     x, y, _ = course.arrays
 
     def watch(progress: Progress) -> None:
@@ -167,13 +176,16 @@ def _accuracy_units(data: str, scale: Scale, data_dir: Path | None) -> Iterator[
     samples, sweep = scale.samples[data], _sweep_work(scale.samples[data], scale.width)
     ours = scale.seeds * scale.iterations
     for name in paper.VARIANTS:
-        options = paper.variant(name, 1e-6, scheduled=True)
-        yield Unit(f"dladmm {name}", ours * sweep, partial(_library, *where, options))
-    for name, options in (
-        ("admm", paper.ADMM),
-        ("restored", paper.RESTORED),
+        options = paper.variant(name, 1e-6, every=scale.iterations // 2)
+        run = partial(_library, *where, options, scale.iterations)
+        yield Unit(f"dladmm {name}", ours * sweep, run)
+    few = min(scale.iterations, paper.RESTORED_ITERATIONS)
+    for name, options, iterations in (
+        ("admm", paper.ADMM, scale.iterations),
+        ("restored", paper.RESTORED, few),
     ):
-        yield Unit(name, ours * sweep / 1.5, partial(_library, *where, options))
+        work = scale.seeds * iterations * sweep / 1.5
+        yield Unit(name, work, partial(_library, *where, options, iterations))
     for name, grid in paper.GRIDS.items():
         work = len(grid) * scale.grid_iterations * scale.grid_samples / samples
         yield Unit(f"{name} grid", work * sweep / 3, partial(_grid, *where, name))
@@ -185,20 +197,18 @@ def _accuracy_units(data: str, scale: Scale, data_dir: Path | None) -> Iterator[
 
 
 def _library(
-    data: str, scale: Scale, data_dir: Path | None, options: dict[str, Any],
+    data: str, scale: Scale, data_dir: Path | None, options: dict[str, Any], iterations: int,
     record: Record, tell: Told,
 ) -> Any:  # fmt: skip
-    course = _started(
-        _course(data, scale.samples[data], scale.test_samples, scale.hidden, data_dir), options
-    )
+    course = _started(_course(data, scale, data_dir), options)
     who = Contestant(options["method"], options=options)
     curves = []
     for seed in range(scale.seeds):
 
         def watch(k: int, seed: int = seed) -> None:
-            tell(f"{data} {who.name}", (seed + k / scale.iterations) / scale.seeds)
+            tell(f"{data} {who.name}", (seed + k / iterations) / scale.seeds)
 
-        seconds, training, test = library_run(who, course, seed, scale.iterations, watch)
+        seconds, training, test = library_run(who, course, seed, iterations, watch)
         curves.append(
             {
                 "seed": seed,
@@ -215,7 +225,7 @@ def _grid(
     data: str, scale: Scale, data_dir: Path | None, name: str, record: Record, tell: Told
 ) -> Any:
     """Every rate of an optimiser's grid, from one seed, on a part of the images."""
-    course = _course(data, scale.grid_samples, scale.test_samples, scale.hidden, data_dir)
+    course = _course(data, scale, data_dir, samples=scale.grid_samples)
     rates = paper.GRIDS[name]
     told = partial(tell, f"{data} {name} rates")
     curves = gradient_curves(
@@ -242,7 +252,7 @@ def _gradient(
     data: str, scale: Scale, data_dir: Path | None, name: str, rate: float | None,
     record: Record, tell: Told,
 ) -> Any:  # fmt: skip
-    course = _course(data, scale.samples[data], scale.test_samples, scale.hidden, data_dir)
+    course = _course(data, scale, data_dir)
     rate = best_rate(record, name) if rate is None else rate
     pairs = [(rate, seed) for seed in range(scale.seeds)]
     told = partial(tell, f"{data} {name} {rate:g}")
@@ -305,7 +315,7 @@ def _times(
     data: str, samples: int, width: int, scale: Scale, data_dir: Path | None,
     record: Record, tell: Told,
 ) -> Any:  # fmt: skip
-    course = _course(data, samples, scale.test_samples, (width, width), data_dir)
+    course = _course(data, scale, data_dir, samples, width)
     x, y, _ = course.arrays
     rows = []
     for k, rho in enumerate(paper.RHOS):
@@ -328,7 +338,8 @@ def _started(course: Course, options: dict[str, Any]) -> Course:
 
 
 def _plain(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
+    """Options as JSON knows them."""
+    return {k: v if isinstance(v, str | int | float) else repr(v) for k, v in options.items()}
 
 
 def held(values: list[float | None], count: int) -> list[float | None]:

@@ -146,16 +146,23 @@ def _figure(panel: Panel, name: str) -> str:
         )
     grid = {"gridcolor": "rgba(128,128,128,0.25)", "zerolinecolor": "rgba(128,128,128,0.4)"}
     figure.update_layout(
-        title={"text": panel.title, "x": 0.02, "font": {"size": 15}},
+        title={"text": f"{panel.title} by {panel.x_title}", "x": 0.02, "font": {"size": 15}},
         template="none",
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"color": GREY, "family": "system-ui, sans-serif"},
-        margin={"l": 60, "r": 12, "t": 40, "b": 50},
-        height=430,
-        xaxis={"title": panel.x_title, **grid},
-        yaxis={"title": panel.y_title, "type": "log" if panel.log else "linear", **grid},
-        legend={"orientation": "h", "y": -0.18, "font": {"size": 11}},
+        margin={"l": 50, "r": 12, "t": 44, "b": 40},
+        height=460,
+        xaxis=grid,
+        yaxis={"type": "log" if panel.log else "linear", **grid},
+        legend={
+            "orientation": "h",
+            "yref": "container",
+            "yanchor": "bottom",
+            "y": 0,
+            "font": {"size": 11},
+        },
+        modebar={"bgcolor": "rgba(0,0,0,0)", "color": GREY},
         hovermode="closest",
     )
     config = {"responsive": True, "displaylogo": False}
@@ -251,7 +258,7 @@ STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 76rem; padding: 1rem; }
 h1 { font-size: 1.6rem; } h2 { margin-top: 2.5rem; border-bottom: 1px solid var(--line); }
 nav a { margin-right: .8rem; white-space: nowrap; }
-.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(26rem, 100%), 1fr)); }
+.figures { display: grid; grid-template-columns: 1fr 1fr; }
 .figure { min-width: 0; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .88rem; }
@@ -262,5 +269,7 @@ th, td { text-align: left; padding: .35rem .6rem; border-bottom: 1px solid var(-
 small { display: block; opacity: .7; }
 .yes td:last-child { color: var(--yes); } .no td:last-child { color: var(--no); }
 td:last-child { white-space: nowrap; }
+td:first-child { white-space: nowrap; }
+@media (max-width: 52rem) { .figures { grid-template-columns: 1fr; } }
 @media (max-width: 40rem) { body { padding: .6rem; } th, td { padding: .3rem; } }
 """

@@ -20,6 +20,8 @@ OTHERS = (
     "#3c8d40", "#c65f9e",
 )  # fmt: skip
 VARIANT_TITLES = {"text": "dlADMM, paper's text", "authors": "dlADMM, authors' code"}
+CONVERGENCE_TITLES = VARIANT_TITLES | {name: name for name in paper.BETWEEN}
+CONVERGENCE_COLOURS = ((BLUE, "#7a5ba6"), (ORANGE, "#6b8e23"))  # by data set
 
 
 @dataclass(frozen=True)
@@ -70,11 +72,13 @@ def _convergence(record: Mapping[str, Any]) -> Picture:
     for key, title in (("lagrangian", "Objective value"), ("residual", "Residual")):
         lines = []
         for place, (data, data_title) in enumerate(paper.DATA.items()):
-            for variant, variant_title in VARIANT_TITLES.items():
+            for k, (variant, variant_title) in enumerate(CONVERGENCE_TITLES.items()):
                 run = record["runs"].get(f"{data} {variant}")
                 if run is not None:
-                    label, colour = f"{data_title}: {variant_title}", (BLUE, ORANGE)[place]
-                    lines.append(_line(label, run[key], colour, dashed=variant == "authors"))
+                    colour, dashed = CONVERGENCE_COLOURS[place][k // 2], k % 2 == 1
+                    label = f"{data_title}: {variant_title}"
+                    lines.append(_line(label, run[key], colour, dashed=dashed))
+        # L_rho can be negative where its theorems do not hold; a logarithm leaves a gap there.
         panels.append(Panel(title, "iteration", title.lower(), lines, log=True))
     return Picture(record["piece"], f"Convergence at rho = {rho}", panels)
 
@@ -142,7 +146,7 @@ def _times(record: Mapping[str, Any]) -> Picture:
             if record["scale"]["name"] == "full":
                 theirs = known[data][place]
                 lines.append(Line(f"paper, rho {rho:g}", sizes, theirs, colour, dashed=True))
-        panels.append(Panel(title, what, "seconds per iteration", lines, log=True))
+        panels.append(Panel(f"{title}: seconds", what, "seconds per iteration", lines, log=True))
     return Picture(record["piece"], f"Seconds per iteration by {what}", panels)
 
 
