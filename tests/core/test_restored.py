@@ -111,13 +111,31 @@ def test_blocks_of_samples_change_nothing_but_the_order_of_sums():
 
 def test_moments_come_from_a_part_of_many_samples_and_stand_for_all():
     problem = Problem.dense((2, 3, 2), loss="squared_error")
-    assert restored.probe_rows(problem, 40, 40) == 40
-    assert restored.probe_rows(problem, 1000, 500) == 12  # 8 samples per unit, half in each block
+    assert restored.probe_every(problem, 40) == 1
+    assert restored.probe_every(problem, 1000) == 41  # 8 samples per unit
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(4000, 2)), rng.normal(size=(4000, 2))
     data = make_data(problem, jnp.asarray(x), jnp.asarray(y), None, 2, with_gram=False)
     measured = restored.measure(problem, data, initial_params(problem, "he", 0, jnp.float64))
     assert measured.layers[0].inputs[-1, -1] == pytest.approx(4000, rel=ROUNDING)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_which_samples_are_taken_does_not_depend_on_the_blocks(weighted):
+    weights = jnp.arange(1.0, 61.0) if weighted else None
+    taken = {}
+    for rows in (60, 20, 12, 5):
+        taken[rows] = []
+        for start in range(0, 60, rows):
+            places = jnp.arange(start, start + rows)
+            own = None if weights is None else weights[start : start + rows]
+            chosen, few = restored.probe(places, own, 7, jnp.float64)
+            taken[rows] += [
+                (int(places[i]), float(w)) for i, w in zip(chosen, few, strict=True) if w
+            ]
+    expected = [(k, k + 1.0 if weighted else 1.0) for k in range(0, 60, 7)]
+    assert all(found == expected for found in taken.values())
+    assert restored.probe(jnp.arange(5), None, 1, jnp.float64) == (None, None)
 
 
 # The step.

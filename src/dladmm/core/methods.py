@@ -344,5 +344,5 @@ def padded_data(
     if rows * (1 if mesh is None else mesh.size) > count and weights is None:
         weights = np.ones(x.shape[0], x.dtype)
     placed = None if weights is None else place_rows(weights, rows, mesh, filling="constant")
-    x, y = place_rows(x, rows, mesh), place_rows(y, rows, mesh)
-    return make_data(problem, x, y, placed, blocks, with_gram, mesh, count)
+    inputs, targets = place_rows(x, rows, mesh), place_rows(y, rows, mesh)
+    return make_data(problem, inputs, targets, placed, blocks, with_gram, mesh, count)

@@ -109,9 +109,8 @@ class Batches:
         if self.mesh is None:
             return Data(x, y, Samples(weights), None)  # type: ignore[arg-type]
         rows = -(-self.size // len(self.mesh.local_devices))
-        x, y = place_rows(x, rows, self.mesh), place_rows(y, rows, self.mesh)
-        weights = place_rows(weights, rows, self.mesh, filling="constant")
-        return Data(x, y, Samples(weights, 1, self.mesh), None)
+        samples = Samples(place_rows(weights, rows, self.mesh, filling="constant"), 1, self.mesh)
+        return Data(place_rows(x, rows, self.mesh), place_rows(y, rows, self.mesh), samples, None)
 
 
 class Totals(NamedTuple):
@@ -309,8 +308,8 @@ def steps(problem: Problem, batches: Batches, state: Stream) -> Iterator[Stream]
     """The state after each batch of an epoch; a batch is gathered while the last one computes."""
     dtype = state.scale.dtype
     mass = np.asarray(batches.mass, dtype)
-    nothing = Totals(*(np.zeros((), dtype) for _ in Totals._fields))
-    state = state._replace(totals=replicate(nothing, batches.mesh))
+    nothing = [np.zeros((), dtype) for _ in Totals._fields]
+    state = state._replace(totals=Totals(*replicate(nothing, batches.mesh)))
     for rows in batches.epoch():
         batch, k = batches.placed(*rows), batches.seen
         if refreshes(k):
