@@ -20,7 +20,7 @@ from dladmm.core.lagrangian import Evaluation, hits
 from dladmm.core.methods import Arrays, FullBatch, Start, iterate_restored, padded_data
 from dladmm.core.problem import Problem
 from dladmm.core.restored import gradient_with_bias, regularization, restore
-from dladmm.core.samples import Folded, Samples
+from dladmm.core.samples import Folded
 from dladmm.core.state import Data, Params
 from dladmm.core.stream import Batches
 from dladmm.terms.layers import total
@@ -175,8 +175,8 @@ def mini_batch(
     batches = Batches(*arrays, size, seed)
     memory, step_size = beginning(name, params), jnp.asarray(rate, arrays[0].dtype)
     while True:
-        for k, (x, y, weights) in enumerate(batches.epoch(), 1):
-            data = Data(jnp.asarray(x), jnp.asarray(y), Samples(jnp.asarray(weights)), None)
+        for k, rows in enumerate(batches.epoch(), 1):
+            data = batches.placed(*rows)
             params, memory, _ = gradient_step(name, problem, data, step_size, params, memory)
             if _is_due(k, batches.per_epoch, per_epoch):
                 yield Made(jax.block_until_ready(params))

@@ -110,6 +110,7 @@ def reproduce(
     Example: dladmm reproduce all --quick --out reproduced
     """
     from dladmm.experiments import reproduce as making
+    from dladmm.experiments.claims import WORDS
     from dladmm.experiments.paper import FULL, QUICK
     from dladmm.experiments.present import present
     from dladmm.report.progress import WorkBar
@@ -145,7 +146,7 @@ def reproduce(
         print_json(summary)
         return
     for row in summary["claims"]:
-        verdict = {True: "holds", False: "does not hold", None: "no record"}[row["holds"]]
+        verdict = WORDS[row["holds"]] or "no record"
         typer.echo(
             f"  {row['place']:<10} {row['data']:<14} {row['variant']:<8} {verdict:<14}"
             f" {row['claim']}: {row['ours'] or '-'}"

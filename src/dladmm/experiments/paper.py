@@ -9,6 +9,7 @@ from typing import Any
 from dladmm.core.schedules import Multiply
 
 DATA = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
+ACCURACY_FIGURES = {"fig5": "mnist", "fig6": "fashion-mnist"}
 RHOS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 NU = 1e-6
 NEURONS = (200, 400, 600, 800, 1_000)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dladmm.experiments.claims import claims_table
+from dladmm.experiments.claims import WORDS, claims_table
 from dladmm.experiments.reproduce import PIECES, read_record
 from dladmm.files import write_atomically
 from dladmm.report.page import write_report
@@ -42,8 +42,9 @@ def claims_markdown(rows: list[dict[str, Any]]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for row in rows:
-        verdict = {True: "holds", False: "does not hold", None: ""}[row["holds"]]
         why = f" ({row['why']})" if row["why"] else ""
         cells = [row["place"], row["data"], row["claim"], row["paper"], row["variant"]]
-        lines.append("| " + " | ".join([*cells, row["ours"] or "", verdict + why]) + " |")
+        lines.append(
+            "| " + " | ".join([*cells, row["ours"] or "", WORDS[row["holds"]] + why]) + " |"
+        )
     return "\n".join(lines) + "\n"

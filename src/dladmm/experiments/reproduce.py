@@ -7,19 +7,16 @@ draws or judges: figures, claims and the report are made from these records alon
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from dladmm.bench.iteration import describe_machine
-from dladmm.bench.products import iteration_products
+from dladmm.bench.products import Product, floor_seconds, iteration_products
 from dladmm.core.options import Options, Progress
 from dladmm.core.solve import solve
 from dladmm.data.datasets import Dataset, load_dataset
@@ -31,7 +28,6 @@ from dladmm.experiments.paper import Scale
 from dladmm.files import write_atomically
 
 PIECES = ("fig3", "fig4", "fig5", "fig6", "table2", "table3")
-PICTURED = {"fig5": "mnist", "fig6": "fashion-mnist"}
 CONVERGENCE_RHO = {"fig3": 1.0, "fig4": 1e-6}
 INIT = "he"  # the paper does not say where its weights start; all methods start alike
 SIGNIFICANT = 6  # digits of a recorded number
@@ -53,8 +49,8 @@ def units(piece: str, scale: Scale, data_dir: Path | None) -> list[Unit]:
     """The runs of a piece, in an order in which each finds what it needs in the record."""
     if piece in CONVERGENCE_RHO:
         return list(_convergence_units(piece, scale, data_dir))
-    if piece in PICTURED:
-        return list(_accuracy_units(PICTURED[piece], scale, data_dir))
+    if piece in paper.ACCURACY_FIGURES:
+        return list(_accuracy_units(paper.ACCURACY_FIGURES[piece], scale, data_dir))
     return list(_time_units(piece, scale, data_dir))
 
 
@@ -102,14 +98,8 @@ def read_record(folder: Path, piece: str) -> Record | None:
 
 def seconds_needed(missing: Sequence[Unit]) -> float:
     """A guess, from the speed of one matrix product here."""
-    n = 1_500
-    one = jnp.ones((n, n), jnp.float32)
-    product = jax.jit(jnp.matmul)
-    product(one, one).block_until_ready()
-    began = time.perf_counter()
-    for _ in range(3):
-        product(one, one).block_until_ready()
-    speed = 3 * 2 * n**3 / (time.perf_counter() - began)
+    product = Product("square", 1_500, 1_500, 1_500, 1)
+    speed = product.flops / floor_seconds([product], 1_500, repeats=3)[product.why]
     return sum(unit.work for unit in missing) / (SHARE_OF_SPEED * speed) + START * len(missing)
 
 
@@ -280,19 +270,19 @@ def gradient_curves(
         laps.append(lap)
         tell(len(laps) / iterations)
 
-    def series(part: str, figure: str) -> np.ndarray:
-        values = [np.asarray(getattr(getattr(lap, part), figure)) for lap in laps]
-        return np.stack(values).reshape(iterations, len(pairs))
+    def by_run(part: str, figure: str) -> np.ndarray:
+        """A row per run; a single run has no axis of its own."""
+        values = [np.atleast_1d(getattr(getattr(lap, part), figure)) for lap in laps]
+        return np.stack(values, axis=1)
 
-    seconds = [lap.seconds for lap in laps]
+    figures = {
+        "train_accuracy": by_run("training", "accuracy"),
+        "test_accuracy": by_run("test", "accuracy"),
+        "train_loss": by_run("training", "loss"),
+    }
+    clock = {"seconds": short(lap.seconds for lap in laps)} if len(pairs) == 1 else {}
     return [
-        {
-            "seed": seed,
-            "train_accuracy": short(series("training", "accuracy")[:, k]),
-            "test_accuracy": short(series("test", "accuracy")[:, k]),
-            "train_loss": short(series("training", "loss")[:, k]),
-        }
-        | ({"seconds": short(seconds)} if len(pairs) == 1 else {})
+        {"seed": seed, **{key: short(rows[k]) for key, rows in figures.items()}, **clock}
         for k, (_, seed) in enumerate(pairs)
     ]
 

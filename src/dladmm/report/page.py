@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dladmm.experiments import paper
-from dladmm.experiments.claims import claims_table, seconds_table
+from dladmm.experiments.claims import WORDS, claims_table, seconds_table
 from dladmm.experiments.reproduce import PIECES, best_rate
 from dladmm.files import write_atomically
 from dladmm.report.panels import GREY, Panel, pictures
@@ -92,7 +92,7 @@ def claims_html(rows: Sequence[Mapping[str, Any]]) -> str:
     """The table of claims; a row without a record has empty cells."""
     cells = []
     for row in rows:
-        verdict = {True: "holds", False: "does not hold", None: ""}[row["holds"]]
+        verdict = WORDS[row["holds"]]
         mark = {True: "yes", False: "no", None: "none"}[row["holds"]]
         why = f"<small>{escape(row['why'])}</small>" if row["why"] else ""
         cells.append(
@@ -238,7 +238,7 @@ def _settings(records: Records) -> str:
         said = (
             f"{scale['name']}: {samples} training images, {scale['test_samples']:,}"
             f" test images, two hidden layers of {scale['width']:,},"
-            f" {scale['iterations']} iterations, seeds 0 to {scale['seeds'] - 1}"
+            f" {_length(piece, scale)}"
         )
         machines = {_machine(run["machine"]) for run in record["runs"].values()}
         rows.append(
@@ -246,6 +246,14 @@ def _settings(records: Records) -> str:
             f"<td>{escape('; '.join(sorted(machines)))}</td></tr>"
         )
     return f"<div class='wide'><table><tbody>{''.join(rows)}</tbody></table></div>"
+
+
+def _length(piece: str, scale: Mapping[str, Any]) -> str:
+    if piece.startswith("table"):
+        return f"{scale['timed_iterations']} iterations, seed 0"
+    several = piece in paper.ACCURACY_FIGURES and scale["seeds"] > 1
+    seeds = f"seeds 0 to {scale['seeds'] - 1}" if several else "seed 0"
+    return f"{scale['iterations']} iterations, {seeds}"
 
 
 def _machine(machine: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dladmm.experiments import paper
-from dladmm.experiments.claims import BASELINES, PIECE_OF, seconds_table
+from dladmm.experiments.claims import BASELINES, seconds_table
 
 BLUE, ORANGE, GREY = "#2a6fbb", "#d9822b", "#8a8f98"
 OTHERS = (
@@ -61,7 +61,7 @@ def pictures(record: Mapping[str, Any]) -> list[Picture]:
     piece = record["piece"]
     if piece in ("fig3", "fig4"):
         return [_convergence(record)]
-    if piece in PIECE_OF:
+    if piece in paper.ACCURACY_FIGURES:
         return _accuracies(record)
     return [_times(record)]
 
@@ -84,7 +84,7 @@ def _convergence(record: Mapping[str, Any]) -> Picture:
 
 
 def _accuracies(record: Mapping[str, Any]) -> list[Picture]:
-    data = paper.DATA[PIECE_OF[record["piece"]]]
+    data = paper.DATA[paper.ACCURACY_FIGURES[record["piece"]]]
     ours = {f"dladmm {variant}": title for variant, title in VARIANT_TITLES.items()}
     best = {f"{name} best": _rated(record, f"{name} best") for name in paper.GRIDS}
     groups = {
