@@ -47,6 +47,8 @@ def test_a_record_stands_for_its_run_unless_the_settings_differ(course, tmp_path
     monkeypatch.setattr(comparing, "curve", lambda *a: {"ran": True})
     assert compare(course, who, seeds=1, iterations=3, folder=tmp_path) == first
     assert compare(course, who, seeds=1, iterations=4, folder=tmp_path)[0]["ran"]
+    other = [Contestant("sgd", options={"rho": 2.0}, rate=0.1)]  # the same label, other options
+    assert compare(course, other, seeds=1, iterations=3, folder=tmp_path)[0]["ran"]
 
 
 def test_from_a_shell_on_a_table_of_numbers(tmp_path):

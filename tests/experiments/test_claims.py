@@ -61,6 +61,17 @@ def test_the_early_stage_is_a_quarter():
     assert not row["holds"]
 
 
+def test_almost_the_goal_is_not_the_goal():
+    words = {"claim": "then it rises towards 0.9 or more", "data": "MNIST", "variant": "text"}
+    (row,) = verdicts(RECORDS, **words)
+    assert row["holds"]
+    almost = copy.deepcopy(RECORDS)
+    for curve in almost["fig5"]["runs"]["dladmm text"]["curves"]:
+        curve["test_accuracy"][-1] = 0.899
+    (row,) = verdicts(almost, **words)
+    assert not row["holds"]
+
+
 def test_adam_far_ahead_is_not_slightly():
     words = {"claim": "only Adam is better, slightly", "data": "MNIST", "variant": "text"}
     (row,) = verdicts(RECORDS, **words)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ ROUNDING = 1e-5  # a relative rise below this is float32's
 EARLY = 0.25  # of the iterations
 LEVEL, GOAL = 0.8, 0.9  # the accuracies the paper names
 SLIGHTLY = 0.05
+PARTS = ("train", "test")
 LONGER = 1.02  # a time is longer if by more than the clock's noise
 
 WORDS = {True: "holds", False: "does not hold", None: ""}  # of a verdict; None: no record
@@ -128,90 +130,6 @@ def relative_rises(values: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(rises), rises, 1.0)
 
 
-def _accuracy_claims(records: Records, data: str, title: str, variant: str) -> Iterator[Claim]:
-    piece = next(p for p, shown in paper.ACCURACY_FIGURES.items() if shown == data)
-    place = piece.replace("fig", "Fig. ")
-
-    def curve(run: str, part: str = "train") -> np.ndarray:
-        """The median over seeds; what is not a number is no accuracy at all."""
-        curves = [c[f"{part}_accuracy"] for c in records[piece]["runs"][run]["curves"]]
-        values = np.array([[0.0 if v is None else v for v in c] for c in curves])
-        return np.median(values, axis=0)
-
-    ours = f"dladmm {variant}"
-
-    def soars() -> Verdict:
-        k, total = first_at(curve(ours), LEVEL), len(curve(ours))
-        text = f"{LEVEL} at iteration {k}" if k else f"never {LEVEL}"
-        return Verdict(text, k is not None and k <= EARLY * total)
-
-    def reaches() -> Verdict:
-        train, test = curve(ours)[-1], curve(ours, "test")[-1]
-        text = f"{train:.3f} training, {test:.3f} test at the end"
-        return Verdict(text, min(train, test) >= GOAL)
-
-    def slower(run: str) -> Callable[[], Verdict]:
-        def test() -> Verdict:
-            theirs, mine = curve(run).mean(), curve(ours).mean()
-            text = f"mean training accuracy over the run {theirs:.3f}, dlADMM's {mine:.3f}"
-            return Verdict(text, theirs < mine)
-
-        return test
-
-    def admm_falls() -> Verdict:
-        train = curve("admm")
-        text = f"highest {train.max():.3f}, at the end {train[-1]:.3f}"
-        near = abs(train.max() - LEVEL) <= 0.1
-        return Verdict(text, bool(near and train[-1] < train.max() - 1e-3))
-
-    def only_adam() -> Verdict:
-        ahead, text = [], []
-        for part in ("train", "test"):
-            mine = curve(ours, part)[-1]
-            ahead.append({run for run in BASELINES if curve(run, part)[-1] > mine})
-            text.append(f"Adam {curve('adam paper', part)[-1] - mine:+.3f} {part}")
-        slightly = all(
-            0 < curve("adam paper", part)[-1] - curve(ours, part)[-1] <= SLIGHTLY
-            for part in ("train", "test")
-        )
-        others = sorted({BASELINES[run] for run in ahead[0] | ahead[1]} - {"Adam"})
-        said = f"; ahead too: {', '.join(others)}" if others else ""
-        return Verdict(", ".join(text) + said, slightly and not others)
-
-    def most() -> Verdict:
-        counts = [
-            sum(curve(run, part)[-1] < curve(ours, part)[-1] for run in BASELINES)
-            for part in ("train", "test")
-        ]
-        text = f"{counts[0]} of {len(BASELINES)} in training, {counts[1]} in test accuracy"
-        return Verdict(text, min(counts) > len(BASELINES) / 2)
-
-    yield Claim(
-        place, title, "dlADMM soars to 0.8 at the early stage", "0.8", variant, soars,
-        WHY["level"][variant],
-    )  # fmt: skip
-    yield Claim(
-        place, title, "then it rises towards 0.9 or more", "0.9", variant, reaches,
-        WHY["level"][variant],
-    )  # fmt: skip
-    for run in ("sgd paper", "adagrad paper", "adadelta paper"):
-        words = f"{BASELINES[run]} moves more slowly than dlADMM"
-        yield Claim(place, title, words, "curve", variant, slower(run), WHY["slower"][variant])
-    if variant == "text":  # the other dlADMM has no other ADMM beside it
-        yield Claim(
-            place, title, "ADMM rockets to about 0.8, then decreases slightly", "0.8", variant,
-            admm_falls, _ADMM,
-        )  # fmt: skip
-    yield Claim(
-        place, title, "only Adam is better, slightly", "curve", variant, only_adam,
-        WHY["adam"][variant],
-    )  # fmt: skip
-    yield Claim(
-        place, title, "dlADMM outperforms most baselines", "curve", variant, most,
-        WHY["adam"][variant],
-    )  # fmt: skip
-
-
 BASELINES = {
     "sgd paper": "SGD",
     "adagrad paper": "Adagrad",
@@ -219,6 +137,87 @@ BASELINES = {
     "adam paper": "Adam",
     "admm": "ADMM",
 }
+
+
+@dataclass(frozen=True)
+class Accuracies:
+    """What one accuracy figure says of one dlADMM, `ours`: a method per claim."""
+
+    records: Records
+    piece: str
+    ours: str
+
+    def curve(self, run: str, part: str = "train") -> np.ndarray:
+        """The median over seeds; what is not a number is no accuracy at all."""
+        curves = [c[f"{part}_accuracy"] for c in self.records[self.piece]["runs"][run]["curves"]]
+        values = np.array([[0.0 if v is None else v for v in c] for c in curves])
+        return np.median(values, axis=0)
+
+    def lead(self, run: str, part: str) -> float:
+        """How far a baseline ends ahead of dlADMM."""
+        return float(self.curve(run, part)[-1] - self.curve(self.ours, part)[-1])
+
+    def soars(self) -> Verdict:
+        curve = self.curve(self.ours)
+        k = first_at(curve, LEVEL)
+        text = f"{LEVEL} at iteration {k}" if k else f"never {LEVEL}"
+        return Verdict(text, k is not None and k <= EARLY * len(curve))
+
+    def reaches(self) -> Verdict:
+        train, test = self.curve(self.ours)[-1], self.curve(self.ours, "test")[-1]
+        text = f"{train:.3f} training, {test:.3f} test at the end"
+        return Verdict(text, min(train, test) >= GOAL)
+
+    def slower(self, run: str) -> Verdict:
+        theirs, mine = self.curve(run).mean(), self.curve(self.ours).mean()
+        text = f"mean training accuracy over the run {theirs:.3f}, dlADMM's {mine:.3f}"
+        return Verdict(text, theirs < mine)
+
+    def admm_falls(self) -> Verdict:
+        train = self.curve("admm")
+        text = f"highest {train.max():.3f}, at the end {train[-1]:.3f}"
+        near = abs(train.max() - LEVEL) <= 0.1
+        return Verdict(text, near and train[-1] < train.max() - 1e-3)
+
+    def only_adam(self) -> Verdict:
+        leads = {part: self.lead("adam paper", part) for part in PARTS}
+        ahead = {run for run in BASELINES for part in PARTS if self.lead(run, part) > 0}
+        others = sorted({BASELINES[run] for run in ahead} - {"Adam"})
+        text = ", ".join(f"Adam {lead:+.3f} {part}" for part, lead in leads.items())
+        text += f"; ahead too: {', '.join(others)}" if others else ""
+        return Verdict(text, all(0 < v <= SLIGHTLY for v in leads.values()) and not others)
+
+    def most(self) -> Verdict:
+        counts = [sum(self.lead(run, part) < 0 for run in BASELINES) for part in PARTS]
+        text = f"{counts[0]} of {len(BASELINES)} in training, {counts[1]} in test accuracy"
+        return Verdict(text, min(counts) > len(BASELINES) / 2)
+
+
+def _accuracy_claims(records: Records, data: str, title: str, variant: str) -> Iterator[Claim]:
+    piece = next(p for p, shown in paper.ACCURACY_FIGURES.items() if shown == data)
+    say = Accuracies(records, piece, f"dladmm {variant}")
+    why = {claim: reasons[variant] for claim, reasons in WHY.items()}
+    claims: list[tuple[str, str, Callable[[], Verdict], str]] = [
+        ("dlADMM soars to 0.8 at the early stage", "0.8", say.soars, why["level"]),
+        ("then it rises towards 0.9 or more", "0.9", say.reaches, why["level"]),
+        *(
+            (
+                f"{BASELINES[run]} moves more slowly than dlADMM",
+                "curve",
+                partial(say.slower, run),
+                why["slower"],
+            )
+            for run in ("sgd paper", "adagrad paper", "adadelta paper")
+        ),
+        ("only Adam is better, slightly", "curve", say.only_adam, why["adam"]),
+        ("dlADMM outperforms most baselines", "curve", say.most, why["adam"]),
+    ]
+    if variant == "text":  # the other dlADMM has no other ADMM beside it
+        words = "ADMM rockets to about 0.8, then decreases slightly"
+        claims.append((words, "0.8", say.admm_falls, _ADMM))
+    place = piece.replace("fig", "Fig. ")
+    for words, printed, test, reason in claims:
+        yield Claim(place, title, words, printed, variant, test, reason)
 
 
 def first_at(values: np.ndarray, level: float) -> int | None:

@@ -153,7 +153,7 @@ def compare(
     for seed in range(seeds):
         for who in contestants:
             file = folder / f"{who.label.replace(' ', '-')}-seed{seed}.json"
-            asked = {"settings": settings(course, iterations)}
+            asked = {"settings": settings(course, iterations) | {"options": who.options}}
             kept = json.loads(file.read_text()) if file.exists() else {}
             if kept.get("settings") != asked["settings"]:
                 told = partial(tell, f"{who.label}, seed {seed}")
