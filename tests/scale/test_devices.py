@@ -30,12 +30,9 @@ def result(process):
     return json.loads(out.splitlines()[-1])
 
 
-# In float32 the line search of full-batch restored sweeps follows the rounding of the loss.
-CASES = [(m, d) for m in METHODS for d in TOLERANCE if (m, d) != ("restored", "float32")]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(("method", "dtype"), CASES)
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("dtype", TOLERANCE)
 def test_many_devices_give_the_loss_of_one(method, dtype):
     cases = [{"method": method, "dtype": dtype, "devices": count} for count in DEVICES]
     one, *others = result(start("on_devices", max(DEVICES), cases=cases))
@@ -62,6 +59,14 @@ def test_processes_give_the_loss_of_one_device(count):
     )
     for losses, expected in zip(found[0], alone, strict=True):
         assert losses[-1] == pytest.approx(expected[-1], rel=TOLERANCE["float64"])
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_with_another_number_of_devices(tmp_path):
+    settings = {"folder": str(tmp_path / "run"), "method": "dladmm", "counts": [4, 2, 3, 1, 4]}
+    found, alone = result(start("moved", 4, **settings))
+    assert len(found) == len(alone) == 50
+    assert found[-1] == pytest.approx(alone[-1], rel=TOLERANCE["float64"])
 
 
 @pytest.mark.slow

@@ -310,6 +310,12 @@ def proposal(problem: Problem, state: Restored, metrics: list[Metric], t: Array)
     return Params(tuple(W), tuple(b)), promised
 
 
+def on_grid(factor: Array) -> Array:
+    """The nearest power of 2^(1/2). Rounding in F, which depends on the devices, then almost never
+    changes a step; else it would grow from step to step until runs differ."""
+    return jnp.exp2(jnp.round(2 * jnp.log2(factor)) / 2)
+
+
 def accepts(rise: Array, promised: Array) -> Array:
     """The safeguard: F falls, and by a share of what was promised."""
     return (rise < 0) & (rise <= -SUFFICIENT * promised)
@@ -346,7 +352,7 @@ def restored_sweep(
         lowest = jnp.where(bend > 0, promised / (2 * jnp.where(bend > 0, bend, 1)), LONGER)
         shorter = jnp.clip(jnp.where(jnp.isfinite(rise), lowest, 0), SHORTEST, SHORTER)
         longer = jnp.clip(lowest, SHORTER, LONGER)
-        following = t * jnp.where(accepted, longer, shorter)
+        following = t * on_grid(jnp.where(accepted, longer, shorter))
         return trials + 1, t, following, (params, measured), accepted
 
     nothing = jnp.zeros((), jnp.int32)
