@@ -14,10 +14,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
-from dladmm.data.idx import parse_idx
+from dladmm.data.idx import GZIP_BEGINS, IdxFile
 
 NAMES = ("digits", "mnist", "fashion-mnist")
 DATA_DIR_VARIABLE = "DLADMM_DATA"
@@ -79,25 +80,31 @@ def load_dataset(name: str, data_dir: str | os.PathLike[str] | None = None) -> D
         raise ValueError(f"data set {name!r} is unknown; expected one of {', '.join(NAMES)}")
     if name == "digits":
         return _digits()
+    return Dataset(*load_part(name, data_dir, "train"), *load_part(name, data_dir, "test"), name)
+
+
+def load_part(
+    name: str, data_dir: str | os.PathLike[str] | None, part: Literal["train", "test"]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The samples and labels of one part."""
+    if name == "digits":
+        digits = _digits()
+        return getattr(digits, f"x_{part}"), getattr(digits, f"y_{part}")
+    images, labels = (idx_file(name, data_dir, f"{array}_{part}").read() for array in "xy")
+    return scaled(images), labels.astype(np.int64)
+
+
+def idx_file(name: str, data_dir: str | os.PathLike[str] | None, part: str) -> IdxFile:
+    """The checked file of `part`, a key of FILES, of MNIST or Fashion-MNIST."""
     folder = data_dir or os.environ.get(DATA_DIR_VARIABLE)
-    arrays = {}
-    for part, file in FILES.items():
-        wanted = SHA256[name][part]
-        if folder:
-            content = _from_folder(Path(folder), name, file, wanted)
-        else:
-            content = _from_mirrors(name, file, wanted)
-        arrays[part] = parse_idx(content, f"{name}/{file}")
-    return Dataset(
-        x_train=_flat(arrays["x_train"]),
-        y_train=arrays["y_train"].astype(np.int64),
-        x_test=_flat(arrays["x_test"]),
-        y_test=arrays["y_test"].astype(np.int64),
-        name=name,
-    )
+    file, wanted = FILES[part], SHA256[name][part]
+    if folder:
+        return IdxFile(_from_folder(Path(folder), name, file, wanted))
+    return IdxFile(_from_mirrors(name, file, wanted))
 
 
-def _flat(images: np.ndarray) -> np.ndarray:
+def scaled(images: np.ndarray) -> np.ndarray:
+    """Images as rows, between 0 and 1."""
     return images.reshape(len(images), -1).astype(np.float32) / np.float32(255)
 
 
@@ -117,28 +124,22 @@ def _digits() -> Dataset:
     return Dataset(x_train, y_train, x_test, y_test, "digits")
 
 
-def _decompressed(path: Path) -> bytes | None:
-    """What the file holds, gzipped or not; None where it is gzip that breaks off."""
+def _is_original(path: Path, wanted: str) -> bool:
+    """Whether the hash of the decompressed file is the wanted one; read and forgotten."""
     with path.open("rb") as file:
-        if file.read(2) != b"\x1f\x8b":
-            file.seek(0)
-            return file.read(LARGEST_FILE)
+        packed = file.read(2) == GZIP_BEGINS
+    digest, left = hashlib.sha256(), LARGEST_FILE
     try:
-        with gzip.open(path) as packed:
-            return packed.read(LARGEST_FILE)
+        with gzip.open(path) if packed else path.open("rb") as stream:
+            while left > 0 and (content := stream.read(min(left, 2**20))):
+                digest.update(content)
+                left -= len(content)
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        return None
+        return False
+    return digest.hexdigest() == wanted
 
 
-def _checked(path: Path, wanted: str) -> bytes | None:
-    """The decompressed file if its hash is the wanted one, else None."""
-    content = _decompressed(path)
-    if content is None or hashlib.sha256(content).hexdigest() != wanted:
-        return None
-    return content
-
-
-def _from_folder(folder: Path, name: str, file: str, wanted: str) -> bytes:
+def _from_folder(folder: Path, name: str, file: str, wanted: str) -> Path:
     """A user's own file: refused if it is not the original, and left where it is."""
     candidates = [folder / name / f"{file}.gz", folder / name / file]
     found = next((path for path in candidates if path.is_file()), None)
@@ -147,16 +148,15 @@ def _from_folder(folder: Path, name: str, file: str, wanted: str) -> bytes:
             f"there is no {candidates[0]}; expected the files of {name} in {folder / name},"
             " gzipped or not, or no data directory, to download them"
         )
-    content = _checked(found, wanted)
-    if content is None:
+    if not _is_original(found, wanted):
         raise ValueError(
             f"{found} is not the original {file} of {name}: the SHA-256 of its decompressed bytes"
             f" differs from {wanted}"
         )
-    return content
+    return found
 
 
-def _from_mirrors(name: str, file: str, wanted: str) -> bytes:
+def _from_mirrors(name: str, file: str, wanted: str) -> Path:
     """The file from pooch's cache or the first mirror that has it; what fails is not kept."""
     import pooch
     import requests
@@ -176,9 +176,8 @@ def _from_mirrors(name: str, file: str, wanted: str) -> bytes:
         except requests.RequestException as error:
             failures.append(f"{url} could not be downloaded ({type(error).__name__})")
             continue
-        content = _checked(Path(path), wanted)
-        if content is not None:
-            return content
+        if _is_original(Path(path), wanted):
+            return Path(path)
         Path(path).unlink(missing_ok=True)
         failures.append(f"{url} gave a file with the wrong SHA-256, which was removed")
     raise ValueError(

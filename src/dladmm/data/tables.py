@@ -66,6 +66,15 @@ def _read_npz(path: Path) -> Table:
         raise ValueError(f"{path} cannot be read as NPZ: {error}") from None
 
 
+def read_npy(path: Path) -> Any:
+    """The array in an NPY file, memory-mapped."""
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        what = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise ValueError(f"{path} cannot be read as NPY: {what}") from None
+
+
 def _pandas(path: Path) -> Any:
     try:
         import pandas

@@ -1,0 +1,174 @@
+"""Data larger than a process may hold: read piece by piece, and only the rows that are wanted.
+
+What the columns mean (scales, categories) is learned from the first pieces; a category that shows
+up later only counts as unseen. Nothing is held but one piece, the target column, and the inputs of
+the wanted rows, which may be a memory-mapped file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from dladmm.data.columns import Table, table_from_arrays
+from dladmm.data.datasets import NAMES, idx_file, load_part, scaled
+from dladmm.data.idx import IdxFile
+from dladmm.data.preprocessing import TablePreprocessor
+from dladmm.data.tables import PARQUET, check_readable, parquet_file, read_npy, table_of
+from dladmm.data.target import fit_target
+
+LEARN_ROWS = 200_000  # how many rows, at least, the columns are learned from
+PIECE_ROWS = 16_384  # of an array
+
+
+class Pieces(Protocol):
+    """Rows of a file, in their order."""
+
+    @property
+    def n_rows(self) -> int: ...
+
+    def tables(self, rows: slice, columns: Sequence[str] | None = None) -> Iterator[Table]:
+        """These rows, some at a time; all columns, or those of these names."""
+
+
+class ParquetPieces:
+    """A Parquet file by its row groups."""
+
+    def __init__(self, path: Path):
+        check_readable(path)
+        self.path = path
+        self.n_rows = int(parquet_file(path).metadata.num_rows)
+
+    def tables(self, rows: slice, columns: Sequence[str] | None = None) -> Iterator[Table]:
+        file = parquet_file(self.path)
+        end = 0
+        for group in range(file.num_row_groups):
+            begin, end = end, end + file.metadata.row_group(group).num_rows
+            first, last = max(rows.start, begin) - begin, min(rows.stop, end) - begin
+            if first >= last:
+                continue
+            read = file.read_row_group(group, columns=None if columns is None else list(columns))
+            yield table_of(read.slice(first, last - first).to_pandas())
+
+
+class ArrayPieces:
+    """Arrays of inputs and targets, in memory, mapped or streamed: columns x0, x1, ... and y."""
+
+    def __init__(self, inputs: Any, targets: Any, prepare: Callable[[Any], Any] = np.asarray):
+        self.inputs, self.targets, self.prepare = inputs, targets, prepare
+        self.n_rows = int(inputs.shape[0])
+
+    def tables(self, rows: slice, columns: Sequence[str] | None = None) -> Iterator[Table]:
+        if columns is not None and "y" in columns:
+            for y in pieces_of_array(self.targets, rows):
+                yield table_from_arrays(np.empty((len(y), 0)), y)
+            return
+        both = zip(
+            pieces_of_array(self.inputs, rows), pieces_of_array(self.targets, rows), strict=True
+        )
+        for x, y in both:
+            yield table_from_arrays(self.prepare(x), y)
+
+
+def open_array(path: Path) -> Any:
+    """An array that is read where it is sliced: a memory map, or a gzipped IDX as a stream."""
+    if path.suffix.lower() == ".npy":
+        return read_npy(path)
+    return IdxFile(path).opened()
+
+
+def whole_array(path: Path) -> np.ndarray:
+    array = open_array(path)
+    return array.read() if isinstance(array, IdxFile) else np.asarray(array)
+
+
+def pieces_of_array(array: Any, rows: slice) -> Iterator[np.ndarray]:
+    if isinstance(array, IdxFile):
+        yield from array.stream(rows, PIECE_ROWS)
+        return
+    for start in range(rows.start, rows.stop, PIECE_ROWS):
+        yield array[start : min(start + PIECE_ROWS, rows.stop)]
+
+
+def pieces_of(data: str, target: str | None, data_dir: Path | None) -> Pieces | None:
+    """DATA by pieces; None where its format has to be read whole."""
+    path = Path(data)
+    if path.suffix.lower() in PARQUET:
+        return ParquetPieces(path)
+    if data == "digits":
+        return ArrayPieces(*load_part(data, data_dir, "train"))
+    if data in NAMES:
+        images, labels = (idx_file(data, data_dir, f"{array}_train").opened() for array in "xy")
+        return ArrayPieces(images, labels, scaled)
+    if not is_array_file(data):
+        return None
+    if target is None or not is_array_file(target):
+        raise ValueError(
+            f"--target {target or 'is missing'}; expected a .npy or IDX file with one row for each"
+            f" of {data}"
+        )
+    inputs, targets = open_array(path), open_array(Path(target))
+    if targets.shape[0] != inputs.shape[0]:
+        raise ValueError(
+            f"{target} has {targets.shape[0]} rows; expected {inputs.shape[0]}, one for each of"
+            f" {data}"
+        )
+    return ArrayPieces(inputs, targets)
+
+
+def is_array_file(data: str) -> bool:
+    """Whether DATA is an array alone, so that the target is in another file."""
+    name = Path(data).name.lower().removesuffix(".gz")
+    return name.endswith((".npy", "ubyte", ".idx"))
+
+
+def learned(
+    pieces: Pieces, target: str, rows: int = LEARN_ROWS, **settings: Any
+) -> TablePreprocessor:
+    """Columns from the first `rows`, at least, the target from all of them."""
+    first = next(pieces.tables(slice(0, min(1, pieces.n_rows))), None)
+    if first is None:
+        raise ValueError("the data have no rows; expected at least one")
+    first.column(target)  # refused by name before anything large is read
+    everything = slice(0, pieces.n_rows)
+    parts: list[Table] = []
+    for part in pieces.tables(everything):
+        parts.append(part)
+        if sum(p.n_rows for p in parts) >= rows:
+            break
+    preprocessing = TablePreprocessor.fit(joined(parts), target, **settings)
+    whole = joined(list(pieces.tables(everything, [target]))).column(target)
+    standardise = settings.get("standardise_target", True)
+    return replace(preprocessing, target=fit_target(whole, settings.get("task"), standardise))
+
+
+def joined(parts: list[Table]) -> Table:
+    """Tables of the same columns, one below the other."""
+    columns = tuple(
+        replace(column, values=np.concatenate([part.column(column.name).values for part in parts]))
+        for column in parts[0].columns
+    )
+    return Table(columns, sum(part.n_rows for part in parts))
+
+
+def encoded(
+    pieces: Pieces, preprocessing: TablePreprocessor, rows: slice, file: Path | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """(inputs, targets) of these rows; the inputs are memory-mapped from `file`, if it is named."""
+    shape = (rows.stop - rows.start, sum(spec.n_inputs for spec in preprocessing.columns))
+    if file is None:
+        inputs = np.empty(shape, np.float32)
+    else:
+        inputs = np.lib.format.open_memmap(file, mode="w+", dtype=np.float32, shape=shape)
+    targets, start = [], 0
+    for table in pieces.tables(rows):
+        inputs[start : start + table.n_rows] = preprocessing.transform(table)
+        targets.append(preprocessing.target.encode(table.column(preprocessing.target.name)))
+        start += table.n_rows
+    if isinstance(inputs, np.memmap):
+        inputs.flush()
+    return inputs, np.concatenate(targets)
