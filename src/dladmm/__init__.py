@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from dladmm.core.solve import solve
     from dladmm.core.state import Params, forward
     from dladmm.estimators import DLADMMClassifier, DLADMMRegressor
+    from dladmm.io.checkpoints import Checkpoints
     from dladmm.io.model_file import ModelFileError
 
 respect_thread_limits()
@@ -21,6 +22,7 @@ keep_compiled_programs()
 # Loaded when first asked for: JAX takes a second, which `dladmm --help` need not wait for.
 _HOME = {
     "Certificate": "dladmm.core.certificate",
+    "Checkpoints": "dladmm.io.checkpoints",
     "ModelFileError": "dladmm.io.model_file",
     "DLADMMClassifier": "dladmm.estimators",
     "DLADMMRegressor": "dladmm.estimators",
@@ -36,6 +38,7 @@ _HOME = {
 
 __all__ = [
     "Certificate",
+    "Checkpoints",
     "DLADMMClassifier",
     "DLADMMRegressor",
     "ModelFileError",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from dladmm import commands
+from dladmm import commands, processes
 from dladmm._version import __version__
 from dladmm.bench.cli import app as bench_app
 from dladmm.cli_options import AsJson, print_json
@@ -73,10 +72,36 @@ app.command()(experiments.reproduce)
 app.command()(commands.inspect)
 
 
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def launch(
+    context: typer.Context,
+    num_processes: Annotated[
+        int, typer.Option("--num-processes", "-n", min=1, help="How many processes to start.")
+    ],
+) -> None:
+    """Run a fit as several processes of this machine, and end them all if one dies.
+
+    Each reads its own rows only. With --checkpoint DIR the run can go on afterwards.
+
+    Example: dladmm launch -n 3 -- fit flights.parquet --target delay --out m --checkpoint run
+    """
+    if context.args[:1] != ["fit"]:
+        raise ValueError("there is nothing to launch; expected: dladmm launch -n 3 -- fit DATA ...")
+    code, told = processes.launch(context.args, num_processes)
+    if told:
+        typer.echo(f"dladmm: {told}", err=True)
+    raise typer.Exit(code)
+
+
 def main() -> None:
     """The entry point: one sentence and a non-zero exit code for whatever a user can cause."""
     try:
         app()
     except (ValueError, OSError, MemoryError, ImportError) as error:  # an extra may be missing
         typer.echo(f"dladmm: {sentence(error)}", err=True)
-        sys.exit(2)
+        processes.leave(2)
+    except RuntimeError as error:
+        if not processes.lost_another(error):
+            raise
+        typer.echo("dladmm: another process of this run is gone", err=True)
+        processes.leave(processes.LOST_ANOTHER)

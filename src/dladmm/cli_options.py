@@ -30,6 +30,34 @@ DataDir = Annotated[
 ]
 
 
+Devices = Annotated[
+    int | None,
+    typer.Option(help="How many devices to spread the rows over; one by default."),
+]
+Checkpoint = Annotated[
+    Path | None, typer.Option(help="Folder to keep the run in, to go on after an interruption.")
+]
+CheckpointEvery = Annotated[
+    int | None, typer.Option(help="Iterations between two checkpoints.", show_default=False)
+]
+CheckpointMinutes = Annotated[
+    float | None,
+    typer.Option(help="Minutes between two checkpoints; 10 unless iterations are given."),
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on from the newest checkpoint, if there is one.")
+]
+Coordinator = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="Where process 0 of several listens, or auto: as SLURM, Kubernetes or MPI say.",
+    ),
+]
+NumProcesses = Annotated[int | None, typer.Option(help="How many processes the run has.")]
+ProcessId = Annotated[int | None, typer.Option(help="Which of them this is, from 0.")]
+
+
 def parse_sizes(option: str, text: str) -> tuple[int, ...]:
     """'256,128' as (256, 128); ValueError names the option and what was expected."""
     try:

@@ -9,18 +9,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from sklearn.model_selection import train_test_split
 
 from dladmm.core.problem import Problem
-from dladmm.data import spool
+from dladmm.core.sharding import make_mesh, over_processes, own_rows
+from dladmm.data import pieces as by_pieces
 from dladmm.data.columns import Table, named, table_from_arrays
-from dladmm.data.datasets import NAMES, load_dataset
+from dladmm.data.datasets import NAMES, load_dataset, load_part
 from dladmm.data.preprocessing import TablePreprocessor
-from dladmm.data.tables import check_readable, read_table
+from dladmm.data.tables import read_table
 from dladmm.estimators import DLADMMClassifier, DLADMMRegressor
 from dladmm.experiments.course import Course
 from dladmm.files import write_atomically
+from dladmm.io.checkpoints import Checkpoints
 from dladmm.io.model_file import LoadedModel, layer_sizes
 
 
@@ -72,15 +75,25 @@ def training_rows(
     data_dir: Path | None,
     folder: Path,
     by_batches: bool,
+    devices: Any = None,
     **settings: Any,
 ) -> TrainingRows:
-    """Preprocessing learned, and applied; a Parquet file for batches goes through `folder`."""
-    if by_batches and spool.is_parquet(data):
-        if target is None:
-            raise ValueError("--target is missing; expected the name of a column")
-        check_readable(Path(data))
-        preprocessing = spool.learned(Path(data), target, **settings)
-        return TrainingRows(preprocessing, *spool.spooled(Path(data), preprocessing, folder), None)
+    """Preprocessing learned, and applied to the rows that are this process's own.
+
+    By pieces where the rows may be more than memory: the inputs for batches go through `folder`.
+    """
+    several = jax.process_count() > 1
+    if several or by_pieces.is_array_file(data) or (by_batches and data not in NAMES):
+        pieces = by_pieces.pieces_of(data, target, data_dir)
+        if pieces is not None:
+            own = own_rows(pieces.n_rows, make_mesh(devices))
+            file = folder / "inputs.npy" if by_batches else None
+            return _own_rows(data, target, data_dir, pieces, own, file, settings)
+        if several:
+            raise ValueError(
+                f"{data} can only be read whole; where there are several processes, expected a"
+                f" .parquet, .npy or IDX file or one of {', '.join(NAMES)}"
+            )
     table, test = training_tables(data, data_dir)
     preprocessing = TablePreprocessor.fit(
         table,
@@ -90,6 +103,35 @@ def training_rows(
         **settings,
     )
     return TrainingRows(preprocessing, *prepared(preprocessing, table), test)
+
+
+def _own_rows(
+    data: str,
+    target: str | None,
+    data_dir: Path | None,
+    pieces: by_pieces.Pieces,
+    own: slice,
+    file: Path | None,
+    settings: dict[str, Any],
+) -> TrainingRows:
+    """These rows alone; the first process also has the test part of a named data set."""
+    name = "y" if isinstance(pieces, by_pieces.ArrayPieces) else target
+    if name is None:
+        raise ValueError("--target is missing; expected the name of a column")
+    if data in NAMES:
+        settings = settings | {"standardise": False, "source": data}
+    # Columns are learned from no more rows than a process may hold.
+    at_most = max(LEAST_TO_LEARN, pieces.n_rows // jax.process_count())
+    rows = min(by_pieces.LEARN_ROWS, at_most)
+    preprocessing = by_pieces.learned(pieces, name, rows, **settings)
+    X, y = by_pieces.encoded(pieces, preprocessing, own, file)
+    test = None
+    if data in NAMES and jax.process_index() == 0:
+        test = table_from_arrays(*load_part(data, data_dir, "test"))
+    return TrainingRows(preprocessing, X, y, test)
+
+
+LEAST_TO_LEARN = 10_000
 
 
 def course(
@@ -128,6 +170,29 @@ def trained(task: str, X: np.ndarray, y: np.ndarray, settings: dict[str, Any]) -
     return estimator.set_params(verbose=False)  # the bar is the command's, not the model's
 
 
+def is_first_process() -> bool:
+    """Whether this process is the one that writes and speaks."""
+    return jax.process_index() == 0
+
+
+def rows_of_all(y: np.ndarray) -> int:
+    """The rows of all processes."""
+    return int(over_processes(np.int32(len(y))).sum())
+
+
+def checkpoints(
+    folder: Path | None, every: int | None, minutes: float | None, resume: bool
+) -> Checkpoints | None:
+    """What the options of the command line ask for."""
+    if folder is None:
+        if every is not None or minutes is not None or resume:
+            raise ValueError("--checkpoint is missing; expected the folder to keep the run in")
+        return None
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"--checkpoint {folder} is a file; expected a folder")
+    return Checkpoints(folder, every=every, minutes=minutes, resume=resume)
+
+
 def ending(estimator: Any) -> list[str]:
     """What to say about a run that did not end by itself."""
     if estimator.status_ == "interrupted":
@@ -147,6 +212,7 @@ def fit_record(estimator: Any, preprocessing: TablePreprocessor) -> dict[str, An
     return {
         "status": estimator.status_,
         "n_iter": estimator.n_iter_,
+        "resumed_from": estimator.resumed_from_,
         "seconds": estimator.history_["seconds"][-1],
         "task": preprocessing.target.task,
         "target": preprocessing.target.name,
@@ -156,17 +222,31 @@ def fit_record(estimator: Any, preprocessing: TablePreprocessor) -> dict[str, An
     }
 
 
-def score(estimator: Any, X: np.ndarray, y: np.ndarray) -> float | None:
+def score(estimator: Any, X: np.ndarray, y: np.ndarray, pooled: bool = False) -> float | None:
     """Accuracy, or R2 (which standardising the target does not change); None if interrupted.
 
-    R2 compares with the mean, so that a single row has none.
+    R2 compares with the mean, so that a single row has none. `pooled`: every process has rows.
     """
+    if pooled and jax.process_count() > 1:
+        return _pooled_score(estimator, X, y)
     if len(y) < 2 and y.dtype.kind == "f":
         return None
     try:
         return finite(estimator.score(X, y))
     except KeyboardInterrupt:  # the model is saved by now, and worth more than its score
         return None
+
+
+def _pooled_score(estimator: Any, X: np.ndarray, y: np.ndarray) -> float | None:
+    """The score on the rows of all processes."""
+    predicted = estimator.predict(X)
+    if hasattr(estimator, "classes_"):
+        right, count = over_processes([float((predicted == y).sum()), float(len(y))]).sum(0)
+        return finite(right / count)
+    off = float(((predicted - y) ** 2).sum())
+    sums = over_processes([off, float((y**2).sum()), float(y.sum()), float(len(y))]).sum(0)
+    off, squares, total, count = map(float, sums)
+    return finite(1 - off / (squares - total**2 / count))
 
 
 def score_if_known(
@@ -189,8 +269,9 @@ def inputs_to_predict(
     plain = loaded.preprocessing
     preprocessing = None if plain is None else TablePreprocessor.from_dict(plain)
     if data in NAMES:
-        dataset = load_dataset(data, data_dir)
-        table = table_from_arrays(dataset.x_test, dataset.y_test)
+        table = table_from_arrays(*load_part(data, data_dir, "test"))
+    elif by_pieces.is_array_file(data):
+        table = table_from_arrays(by_pieces.whole_array(Path(data)))
     else:
         table = read_table(Path(data), preprocessing.text_columns if preprocessing else ())
     if preprocessing is not None:

@@ -13,7 +13,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dladmm.cli_options import AsJson, Data, DataDir, Target, parse_sizes, print_json
+from dladmm.cli_options import (
+    AsJson,
+    Checkpoint,
+    CheckpointEvery,
+    CheckpointMinutes,
+    Coordinator,
+    Data,
+    DataDir,
+    Devices,
+    NumProcesses,
+    ProcessId,
+    Resume,
+    Target,
+    parse_sizes,
+    print_json,
+)
+from dladmm.processes import join
 from dladmm.said import check_writable, saving, saying_warnings
 
 if TYPE_CHECKING:
@@ -49,6 +65,14 @@ def fit(
     ] = None,
     max_iter: Annotated[int, typer.Option(help="The most iterations, or epochs.")] = 300,
     dtype: Annotated[str, typer.Option(help="auto, float32 or float64.")] = "auto",
+    devices: Devices = None,
+    checkpoint: Checkpoint = None,
+    checkpoint_every: CheckpointEvery = None,
+    checkpoint_minutes: CheckpointMinutes = None,
+    resume: Resume = False,
+    coordinator: Coordinator = None,
+    num_processes: NumProcesses = None,
+    process_id: ProcessId = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
@@ -59,7 +83,7 @@ def fit(
 
     Example: dladmm fit houses.csv --target price --out houses.model
     """
-    settings = {
+    settings: dict[str, Any] = {
         "hidden_layer_sizes": parse_sizes("--hidden", hidden),
         "activation": activation,
         "method": method,
@@ -68,31 +92,42 @@ def fit(
         "batch_size": batch_size,
         "max_iter": max_iter,
         "dtype": dtype,
+        "devices": devices,
         **({} if loss is None else {"loss": loss}),
     }
     check_writable(out, "--out", keep=[data])
+    join(coordinator, num_processes, process_id)
     try:
         from dladmm import command_steps as steps
         from dladmm.io.model_file import save_model
 
+        first = steps.is_first_process()
+        settings["checkpoints"] = steps.checkpoints(
+            checkpoint, checkpoint_every, checkpoint_minutes, resume
+        )
+
         with tempfile.TemporaryDirectory() as folder:
             with saying_warnings() as said:
                 rows = steps.training_rows(
-                    data, target, data_dir, Path(folder), batch_size is not None,
+                    data, target, data_dir, Path(folder), batch_size is not None, devices,
                     task=task, standardise_target=loss != "poisson",  # counts must stay counts
                 )  # fmt: skip
             preprocessing, X, y, test = rows
-            if not as_json:
-                typer.echo(_task_sentence(preprocessing, len(y), inferred=task is None))
+            if first and not as_json:
+                count = steps.rows_of_all(y)
+                typer.echo(_task_sentence(preprocessing, count, inferred=task is None))
             with saying_warnings(ignore_convergence=True) as said_later:
                 estimator = steps.trained(preprocessing.target.task, X, y, settings)
-                with saving(out, "the model"):
-                    save_model(out, estimator, preprocessing.to_dict())
+                if first:
+                    with saving(out, "the model"):
+                        save_model(out, estimator, preprocessing.to_dict())
                 said_later.extend(steps.ending(estimator))
-            train_score = steps.score(estimator, X, y)
+            train_score = steps.score(estimator, X, y, pooled=True)
     except KeyboardInterrupt:
         typer.echo("dladmm: interrupted before there was a network to keep", err=True)
         raise typer.Exit(130) from None
+    if not first:
+        return
     record = {
         **steps.fit_record(estimator, preprocessing),
         "train_score": train_score,
@@ -104,7 +139,11 @@ def fit(
     if as_json:
         print_json(record)
         return
-    typer.echo(f"{record['n_iter']} iterations in {record['seconds']:.1f} s: {record['status']}")
+    earlier = record["resumed_from"]
+    before = f", {earlier} of them before this run went on" if earlier else ""
+    typer.echo(
+        f"{record['n_iter']} iterations in {record['seconds']:.1f} s{before}: {record['status']}"
+    )
     for part in ("train", "test"):
         if f"{part}_score" in record:
             typer.echo(f"{part} {_score_text(preprocessing.target.task, record[f'{part}_score'])}")

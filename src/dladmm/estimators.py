@@ -5,8 +5,10 @@ There is no learning rate. `method` picks the algorithm.
 
 from __future__ import annotations
 
+import json
 from typing import Any, Self
 
+import jax
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import compute_sample_weight
@@ -14,6 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
+from dladmm.core.sharding import over_processes, texts_of_processes
 from dladmm.fitting import DLADMMBase
 from dladmm.terms.losses import losses
 
@@ -23,6 +26,15 @@ def _links_to_probabilities(estimator: DLADMMClassifier) -> bool:
     if loss.classifies and type(loss).predict is not type(losses.get("hinge")).predict:
         return True
     raise AttributeError(f"predict_proba is not available with loss={estimator.loss!r}")
+
+
+def _classes_of_processes(own: np.ndarray) -> np.ndarray:
+    """The classes that any process has rows of."""
+    if jax.process_count() == 1:
+        return own
+    return np.unique(
+        [name for text in texts_of_processes(json.dumps(own.tolist())) for name in json.loads(text)]
+    )
 
 
 class DLADMMClassifier(ClassifierMixin, DLADMMBase):
@@ -56,6 +68,11 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
     early_stopping, validation_fraction, warm_start, random_state, verbose : as in MLPClassifier
     dtype : "auto", "float32" or "float64"
         "auto" is float64 up to 20,000 entries of X, where it costs nothing, else float32.
+    devices : None, int, list of JAX devices or a mesh with the one axis "data"
+        What the samples are spread over. In several processes each passes its own rows, and all
+        get the same model.
+    checkpoints : None, a folder or Checkpoints
+        Where `fit` keeps its run, to go on with it after an interruption.
 
     Attributes
     ----------
@@ -91,6 +108,8 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
         n_iter_no_change: int = 10,
         stop_at_noise: bool = True,
         dtype: str = "auto",
+        devices: Any = None,
+        checkpoints: Any = None,
         verbose: bool = False,
     ):
         super().__init__(
@@ -117,6 +136,8 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
             n_iter_no_change=n_iter_no_change,
             stop_at_noise=stop_at_noise,
             dtype=dtype,
+            devices=devices,
+            checkpoints=checkpoints,
             verbose=verbose,
         )
         self.class_weight = class_weight
@@ -127,7 +148,7 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
         X, y = self._validated(X, y, reset=reset)
         check_classification_targets(y)
         if reset:
-            self.classes_ = np.unique(y)
+            self.classes_ = _classes_of_processes(np.unique(y))
         Y, weights = self._encoded(X, y, sample_weight)
         self._fit(X, Y, weights, strata=y)
         return self
@@ -138,7 +159,7 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
         X, y = self._validated(X, y, reset=first)
         check_classification_targets(y)
         if first:
-            self.classes_ = np.unique(y if classes is None else classes)
+            self.classes_ = _classes_of_processes(np.unique(y if classes is None else classes))
         Y, weights = self._encoded(X, y, sample_weight)
         self._pass(X, Y, weights, first)
         return self
@@ -162,8 +183,16 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
             return Y, None
         weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         if self.class_weight is not None:
-            weights = weights * compute_sample_weight(self.class_weight, y)
+            weights = weights * compute_sample_weight(self._class_weight(codes), y)
         return Y, weights
+
+    def _class_weight(self, codes: np.ndarray) -> Any:
+        """`class_weight`, "balanced" by the rows of all processes if there are several."""
+        if self.class_weight != "balanced" or jax.process_count() == 1:
+            return self.class_weight
+        counts = over_processes(np.bincount(codes, minlength=len(self.classes_))).sum(0)
+        balanced = counts.sum() / (len(counts) * np.maximum(counts, 1))
+        return dict(zip(self.classes_.tolist(), balanced.tolist(), strict=True))
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each row."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 from typing import Any, Self
 
 import jax
@@ -22,10 +23,12 @@ from dladmm.core.options import Options, Progress, Result, Status
 from dladmm.core.predict import predict_output
 from dladmm.core.problem import Problem
 from dladmm.core.samples import Samples
+from dladmm.core.sharding import over_processes
 from dladmm.core.solve import solve
 from dladmm.core.state import Params
 from dladmm.core.stream import Stream
 from dladmm.core.validation import check_options
+from dladmm.io.checkpoints import Checkpoints
 from dladmm.memory import advice
 from dladmm.report.progress import ProgressBar
 from dladmm.terms.loss import Loss
@@ -83,6 +86,8 @@ class DLADMMBase(BaseEstimator):
         n_iter_no_change: int = 10,
         stop_at_noise: bool = True,
         dtype: str = "auto",
+        devices: Any = None,
+        checkpoints: Any = None,
         verbose: bool = False,
     ):
         self.hidden_layer_sizes = hidden_layer_sizes
@@ -108,6 +113,8 @@ class DLADMMBase(BaseEstimator):
         self.n_iter_no_change = n_iter_no_change
         self.stop_at_noise = stop_at_noise
         self.dtype = dtype
+        self.devices = devices
+        self.checkpoints = checkpoints
         self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
@@ -163,6 +170,7 @@ class DLADMMBase(BaseEstimator):
             evaluate_every=EVALUATE_EVERY,
             seed=seed,
             dtype=dtype,
+            devices=self.devices,
         )
 
     def _train(
@@ -175,25 +183,24 @@ class DLADMMBase(BaseEstimator):
         params: Params | None,
         held_out: tuple[Any, np.ndarray, np.ndarray | None] | None = None,
         stream: Stream | None = None,
+        checkpoints: Checkpoints | None = None,
         **more: Any,
     ) -> Result:
         """One call of `solve`, its callback watching for the end, and the fitted attributes."""
         problem = self._problem(X.shape[1], Y.shape[1])
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        small = X.shape[0] * X.shape[1] <= FLOAT64_UP_TO
+        drawn = check_random_state(self.random_state).randint(2**31 - 1)
+        seed = int(over_processes(np.int32(drawn))[0])  # all processes start from one network
+        n_samples = int(over_processes(np.int32(X.shape[0])).sum())
+        small = n_samples * X.shape[1] <= FLOAT64_UP_TO
         dtype = ("float64" if small else "float32") if self.dtype == "auto" else self.dtype
         options = self._options(seed, max_iter, dtype, **more)
         check_options(problem, options)
         too_large = advice(problem, X.shape[0], options)
         if too_large:
             warnings.warn(too_large, stacklevel=4)
-        watch = _Watch(self, problem, held_out, dtype)
-        with ProgressBar(type(self).__name__, max_iter, disable=not self.verbose) as bar:
-
-            def callback(progress: Progress) -> bool:
-                bar(progress)
-                return watch(progress)
-
+        silent = not self.verbose or jax.process_index() > 0
+        with ProgressBar(type(self).__name__, max_iter, disable=silent) as bar:
+            watch = _Watch(self, problem, held_out, dtype, bar)
             result = solve(
                 problem,
                 densified(X, dtype),
@@ -202,7 +209,8 @@ class DLADMMBase(BaseEstimator):
                 options=options,
                 params=params,
                 stream=stream,
-                callback=callback,
+                callback=watch,
+                checkpoints=checkpoints,
             )
         self._keep(result, watch)
         return result
@@ -226,6 +234,7 @@ class DLADMMBase(BaseEstimator):
         self.status_ = str(result.status)
         self.message_ = result.message
         self.n_iter_ = result.n_iter
+        self.resumed_from_ = result.resumed_from
 
     def _pass(self, X: Any, Y: np.ndarray, sample_weight: np.ndarray | None, first: bool) -> None:
         """One iteration on these rows; restored sweeps go over them in mini-batches, whose moments
@@ -260,6 +269,7 @@ class DLADMMBase(BaseEstimator):
             max_iter=self.max_iter,
             params=self._params(X.shape[1], Y.shape[1]) if warm else None,
             held_out=held_out,
+            checkpoints=self._checkpoints(),
         )
         if result.status == Status.MAX_ITER:
             warnings.warn(
@@ -268,6 +278,10 @@ class DLADMMBase(BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
+
+    def _checkpoints(self) -> Checkpoints | None:
+        where = self.checkpoints
+        return where if where is None or isinstance(where, Checkpoints) else Checkpoints(where)
 
     def _split(
         self, X: Any, Y: np.ndarray, sample_weight: np.ndarray | None, strata: Any
@@ -352,7 +366,9 @@ class _Watch:
         problem: Problem,
         held_out: tuple[Any, np.ndarray, np.ndarray | None] | None,
         dtype: str,
+        bar: ProgressBar,
     ):
+        self.bar = bar
         self.tol, self.patience = estimator.tol, estimator.n_iter_no_change
         self.problem, self.held_out = problem, None
         if held_out is not None:
@@ -368,25 +384,43 @@ class _Watch:
         self.best_params: Params | None = None
         self.best_score = -math.inf
 
+    def remember(self) -> tuple[dict[str, Any], Params | None]:
+        return {name: getattr(self, name) for name in REMEMBERED}, self.best_params
+
+    def recall(self, plain: Mapping[str, Any], params: Params | None) -> None:
+        for name in REMEMBERED:
+            setattr(self, name, plain[name])
+        self.best_params = None if params is None else jax.tree.map(np.asarray, params)
+
     def __call__(self, progress: Progress) -> bool:
+        self.bar(progress)
         if not math.isfinite(progress.row["train_loss"]):
             if self.held_out is not None:
                 self.scores.append(math.nan)
             return False
         value = -progress.row["train_loss"]
         if self.held_out is not None:
-            measured = evaluate(self.problem, progress.params, *self.held_out)
-            accuracy = float(measured.accuracy)
-            value = accuracy if math.isfinite(accuracy) else -float(measured.loss)
+            value = self._held_out_score(jax.tree.map(np.asarray, progress.params))
             self.scores.append(value)
             if value > self.best_score:
                 self.best_score = value
-                self.best_params = Params(
-                    tuple(np.asarray(W) for W in progress.params.W),
-                    tuple(np.asarray(b) for b in progress.params.b),
-                )
+                self.best_params = jax.tree.map(np.asarray, progress.params)
         if value > self.best + self.tol:
             self.best, self.best_at = value, progress.iteration
         if self.stop_at_noise and progress.row.get("signal", math.inf) < NOISE:
             return True
         return progress.iteration - self.best_at >= self.patience
+
+    def _held_out_score(self, params: Params) -> float:
+        """Accuracy, or minus the loss, over the rows that every process has held out."""
+        assert self.held_out is not None
+        x, _, samples = self.held_out
+        measured = evaluate(self.problem, params, *self.held_out)
+        of_each = [measured.accuracy, measured.loss, samples.mass(jnp.asarray(x))]
+        accuracy, loss, mass = over_processes([float(v) for v in of_each]).T
+        pooled = accuracy if np.isfinite(accuracy).all() else -loss
+        return float(pooled @ mass / mass.sum())
+
+
+# What a watch must know to go on after an interruption, besides the best network.
+REMEMBERED = ("best", "best_at", "best_score", "scores")

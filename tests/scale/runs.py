@@ -30,7 +30,7 @@ def problem_and_rows(n=N):
     return Problem.dense(SIZES, "tanh", "log_loss", "l2"), x, np.eye(3)[labels], weights
 
 
-def losses(name, dtype, devices, rows=None, iterations=ITERATIONS):
+def losses(name, dtype, devices, rows=None, iterations=ITERATIONS, checkpoints=None):
     """The true training loss after each iteration."""
     from dladmm import Options, solve
 
@@ -39,7 +39,14 @@ def losses(name, dtype, devices, rows=None, iterations=ITERATIONS):
     options = Options(
         **METHODS[name], max_iter=iterations, tol=0, evaluate_every=10, dtype=dtype, devices=devices
     )
-    result = solve(problem, x[rows], y[rows], sample_weight=weights[rows], options=options)
+    result = solve(
+        problem,
+        x[rows],
+        y[rows],
+        sample_weight=weights[rows],
+        options=options,
+        checkpoints=checkpoints,
+    )
     return result.history["train_loss"]
 
 
@@ -53,6 +60,18 @@ def cut_small():
 def on_devices(cases):
     cut_small()
     return [losses(case["method"], case["dtype"], case["devices"]) for case in cases]
+
+
+def moved(folder, method, counts):
+    """One run that goes on, again and again, on another number of devices; and the same on one."""
+    from dladmm import Checkpoints
+
+    cut_small()
+    kept = Checkpoints(folder, every=5, resume=True)
+    for k, count in enumerate(counts, 1):
+        part = ITERATIONS * k // len(counts)
+        found = losses(method, "float64", count, iterations=part, checkpoints=kept)
+    return found, losses(method, "float64", None)
 
 
 def as_process(coordinator, count, index, methods, dtype):

@@ -21,7 +21,7 @@ from dladmm.core import restored, stream
 from dladmm.core.lagrangian import Evaluation, evaluate, lagrangian, subgradient_norm
 from dladmm.core.problem import Problem
 from dladmm.core.restored import Restored, RestoredRecord
-from dladmm.core.sharding import EVERYWHERE, layout, over_processes, own_rows, place_rows, spread
+from dladmm.core.sharding import EVERYWHERE, layout_of_own, place_rows, spread
 from dladmm.core.state import (
     DATA,
     STATE,
@@ -333,14 +333,7 @@ def padded_data(
 ) -> Data:
     """This process's rows on its devices, in blocks; repeated rows of weight zero fill the last."""
     x, y, weights = arrays
-    count = int(over_processes(x.shape[0]).sum())
-    expected = own_rows(count, mesh)
-    if x.shape[0] != expected.stop - expected.start:
-        raise ValueError(
-            f"process {jax.process_index()} has {x.shape[0]} of {count} rows; expected rows"
-            f" {expected.start} to {expected.stop}, as own_rows says"
-        )
-    blocks, rows = layout(count, mesh)
+    blocks, rows, count = layout_of_own(x.shape[0], mesh)
     if rows * (1 if mesh is None else mesh.size) > count and weights is None:
         weights = np.ones(x.shape[0], x.dtype)
     placed = None if weights is None else place_rows(weights, rows, mesh, filling="constant")

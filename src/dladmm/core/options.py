@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from dladmm.core.certificate import Certificate
 from dladmm.core.restored import Restored
@@ -79,12 +79,24 @@ class Progress:
 Callback = Callable[[Progress], bool | None]
 
 
+@runtime_checkable
+class Remembering(Protocol):
+    """A callback with a memory, which a checkpoint keeps: plain values, and perhaps a network."""
+
+    def __call__(self, progress: Progress) -> bool | None: ...
+
+    def remember(self) -> tuple[dict[str, Any], Params | None]: ...
+
+    def recall(self, plain: Mapping[str, Any], params: Params | None) -> None: ...
+
+
 @dataclass(frozen=True)
 class Result:
     """What a run leaves: the network, why it ended, its records and its certificate.
 
     `params` is the last network, or the best one recorded if the run was interrupted or
     diverged. `history` maps names to one value per iteration; NaN where not sampled.
+    `resumed_from` is how many of them another run had made.
     """
 
     params: Params
@@ -94,4 +106,5 @@ class Result:
     n_iter: int
     history: dict[str, list[float]]
     certificate: Certificate
+    resumed_from: int
     state: State | Restored | Stream

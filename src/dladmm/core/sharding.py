@@ -83,6 +83,18 @@ def own_rows(n_samples: int, mesh: Mesh | None) -> slice:
     return slice(min(n_samples, rows * mine[0]), min(n_samples, rows * (mine[-1] + 1)))
 
 
+def layout_of_own(n_own: int, mesh: Mesh | None) -> tuple[int, int, int]:
+    """(blocks, rows) of each device where every process has brought some rows, and their sum.
+
+    For the rows that `own_rows` gives this is `layout`; others leave gaps between processes, which
+    are filled like the end.
+    """
+    devices = 1 if mesh is None else len(mesh.local_devices)
+    brought = over_processes([n_own, devices])
+    blocks, padding = blocks_for(most := int(np.max(-(-brought[:, 0] // brought[:, 1]))))
+    return blocks, most + padding, int(brought[:, 0].sum())
+
+
 def place_rows(v: np.ndarray, rows: int, mesh: Mesh | None, filling: str = "edge") -> jax.Array:
     """This process's rows on its devices, `rows` on each; `filling` is np.pad's mode."""
     missing = (rows if mesh is None else rows * len(mesh.local_devices)) - v.shape[0]
@@ -106,6 +118,20 @@ def replicate(tree: Any, mesh: Mesh | None) -> Any:
 
 def over_processes(values: Any) -> np.ndarray:
     """`values` of every process, along a new first axis."""
-    if jax.process_count() == 1:
-        return np.asarray(values)[None]
-    return np.asarray(multihost_utils.process_allgather(np.asarray(values)))
+    own = np.atleast_1d(np.asarray(values))
+    if jax.process_count() > 1:
+        # As bytes: JAX would cut eight-byte numbers to four where it is not told otherwise.
+        raw = np.frombuffer(own.tobytes(), np.uint8)
+        gathered = np.asarray(multihost_utils.process_allgather(raw))
+        all_of_them = np.frombuffer(gathered.tobytes(), own.dtype).reshape(-1, *own.shape)
+    else:
+        all_of_them = own[None]
+    return all_of_them[:, 0] if np.ndim(values) == 0 else all_of_them
+
+
+def texts_of_processes(text: str) -> list[str]:
+    """`text` of every process."""
+    content = np.frombuffer(text.encode(), np.uint8)
+    lengths = over_processes(np.int32(content.size))
+    padded = over_processes(np.pad(content, (0, int(lengths.max()) - content.size)))
+    return [row[:n].tobytes().decode() for row, n in zip(padded, lengths, strict=True)]

@@ -15,12 +15,13 @@ from jax import Array
 
 from dladmm.core.certificate import certify
 from dladmm.core.methods import Start, method_for, real_loss
-from dladmm.core.options import Callback, Options, Progress, Result, Status
+from dladmm.core.options import Callback, Options, Progress, Remembering, Result, Status
 from dladmm.core.problem import Problem
 from dladmm.core.schedules import make_schedule
-from dladmm.core.sharding import make_mesh, over_processes, replicate
-from dladmm.core.state import Params, State, initial_params
-from dladmm.core.stream import Stream
+from dladmm.core.sharding import make_mesh, over_processes, own_rows, replicate
+from dladmm.core.snapshot import Keeper, Keeping, Snapshot, identity
+from dladmm.core.state import Params, State, initial_params, kept, revived
+from dladmm.core.stream import Batches, Stream
 from dladmm.core.sweep import SweepOptions
 from dladmm.core.updates import STEP_RULES
 from dladmm.core.validation import check_inputs, check_options, check_params
@@ -36,12 +37,14 @@ def solve(
     params: Params | None = None,
     stream: Stream | None = None,
     callback: Callback | None = None,
+    checkpoints: Keeping | None = None,
 ) -> Result:
     """Minimise Problem 2 for this data, by `options.method`, from `params` or random weights.
 
     y has one column per network output (one-hot rows for log_loss). Ctrl-C ends the run with the
     best network recorded so far. `stream` is the state another run over mini-batches ended with:
-    this one goes on from there, moments included.
+    this one goes on from there, moments included. `checkpoints`, such as `dladmm.Checkpoints`,
+    keeps the run as it goes, and lets another call go on with it to the same bits.
     """
     options = options or Options()
     check_options(problem, options)
@@ -50,7 +53,7 @@ def solve(
         check_params(problem, params)
     # A context, not a configuration: the caller's own JAX settings stay as they are.
     with jax.enable_x64(options.dtype == "float64"):
-        return _Run(problem, options, arrays, params, stream, callback).run()
+        return _Run(problem, options, arrays, params, stream, callback, checkpoints).run()
 
 
 class _Run:
@@ -64,6 +67,7 @@ class _Run:
         params: Params | None,
         stream: Stream | None,
         callback: Callback | None,
+        checkpoints: Keeping | None,
     ):
         self.problem, self.options, self.callback = problem, options, callback
         self.method = method_for(options, stream)
@@ -105,8 +109,14 @@ class _Run:
             # A copy: iterations donate their state.
             self.state = replicate(jax.tree.map(np.array, stream), self.mesh)
         self.rows: list[dict[str, float]] = []
+        self.seen_row: Mapping[str, float] = {}
         self.quiet = 0
         self.message = ""
+        self.first, self.resumed_from = 0, 0
+        self.start = math.nan
+        self.keeper: Keeper | None = None
+        if checkpoints is not None:
+            self._open(checkpoints, arrays)
 
     def _dual_from_gradient(self) -> bool:
         if self.options.dual_start == "auto":
@@ -121,24 +131,39 @@ class _Run:
         return self.method.begin(self.problem, self.data, params, start)
 
     def run(self) -> Result:
-        start = self.method.objective(self.problem, self.data, self.state, self._penalties())
+        if not self.resumed_from:
+            where = (self.problem, self.data, self.state, self._penalties())
+            self.start = float(self.method.objective(*where))
         status = Status.MAX_ITER
         try:
             status = self._loop()
         except KeyboardInterrupt:
+            if jax.process_count() > 1:
+                raise  # the other processes are somewhere else: nothing can be computed together
             status = Status.INTERRUPTED
-        return self._finish(status, float(start))
+        finally:
+            if self.keeper is not None:
+                self.keeper.close()
+        return self._finish(status)
 
     def _loop(self) -> Status:
-        """Launch iteration k, then look at k - 1 while k runs: one small transfer, one behind."""
+        """Launch iteration k, then look at k - 1 while k runs: one small transfer, one behind.
+
+        Where a checkpoint is due, k - 1 is looked at first: the launch takes over its buffers.
+        """
         pending: _Launched | None = None
-        for k in range(self.options.max_iter + 1):
-            if pending and not self.method.overlaps:
+        for k in range(self.first, self.options.max_iter + 1):
+            verdict = None
+            due = pending is not None and self.keeper is not None and self.keeper.due(k)
+            if pending and (due or not self.method.overlaps):
                 verdict, pending = self._absorb(pending), None
-                if verdict is not None:
+                if verdict is None and due:
+                    self._keep(k)
+                if verdict is not None and not self.method.overlaps:
                     return verdict
             launched = self._launch(k) if k < self.options.max_iter else None
-            verdict = self._absorb(pending) if pending else None
+            verdict = self._absorb(pending) if pending else verdict
+            self.seen_row = self.rows[-1] if self.rows else {}
             if verdict == Status.DIVERGED:
                 if launched is None or not self._recover():
                     return Status.DIVERGED
@@ -160,9 +185,9 @@ class _Run:
         return self.on_device[1]
 
     def _launch(self, k: int) -> _Launched:
-        row = self.rows[-1] if self.rows else {}
+        # Not the last row: one that was looked at early must not change the penalties.
         for name, schedule in self.schedules.items():
-            self.penalty[name] = schedule(k, self.penalty[name], row)
+            self.penalty[name] = schedule(k, self.penalty[name], self.seen_row)
         self.penalty["rho"] = max(self.penalty["rho"], self.least_rho)
         if k and k % self.options.refresh_every == 0:
             self.state = self.method.refresh(self.problem, self.data, self.state)
@@ -220,7 +245,65 @@ class _Run:
         self.state, self.restarted = self._restore(), True
         return True
 
-    def _finish(self, status: Status, start: float) -> Result:
+    def _open(
+        self, checkpoints: Keeping, arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None]
+    ) -> None:
+        """Checkpoints of this run, and the newest of them if it is to go on."""
+        self.keeper = checkpoints.open(identity(self.problem, self.options, arrays))
+        by_sample, rest = kept(self.state)
+        networks = (self.good, self.good, self.good)
+        saved = self.keeper.newest(Snapshot(by_sample, (rest, *networks), {}, self._count()))
+        if saved is None:
+            return
+        (rest, self.good, self.best, watched), plain = saved.rest, saved.plain
+        self.state = revived(self.state, saved.by_sample, rest)
+        if isinstance(self.data, Batches):
+            self.data.seen = int(self.state.seen)
+        self.rows = plain["rows"]
+        self.seen_row = self.rows[-2] if len(self.rows) > 1 else {}
+        self.first, self.resumed_from = plain["first"], len(self.rows)
+        self.start, self.lemma2_at_start = plain["start"], plain["lemma2_at_start"]
+        self.penalty, self.least_rho = plain["penalty"], plain["least_rho"]
+        self.recoveries, self.restarted = plain["recoveries"], plain["restarted"]
+        self.quiet, self.best_loss = plain["quiet"], plain["best_loss"]
+        self.began -= self.rows[-1]["seconds"]
+        if isinstance(self.callback, Remembering):
+            self.callback.recall(plain["callback"], watched if plain["watched"] else None)
+
+    def _keep(self, k: int) -> None:
+        """This run before iteration k."""
+        remembered: dict[str, Any] = {}
+        watched: Params | None = None
+        if isinstance(self.callback, Remembering):
+            remembered, watched = self.callback.remember()
+        plain = {
+            "first": k,
+            "rows": self.rows,
+            "start": self.start,
+            "lemma2_at_start": self.lemma2_at_start,
+            "penalty": self.penalty,
+            "least_rho": self.least_rho,
+            "recoveries": self.recoveries,
+            "restarted": self.restarted,
+            "quiet": self.quiet,
+            "best_loss": self.best_loss,
+            "callback": remembered,
+            "watched": watched is not None,
+        }
+        networks = (self.good, self.best, replicate(watched, self.mesh) if watched else self.good)
+        # Copies: iteration k takes over the state's buffers while they are being written.
+        by_sample, rest = jax.tree.map(jnp.copy, kept(self.state))
+        assert self.keeper is not None
+        self.keeper.keep(k, Snapshot(by_sample, (rest, *networks), plain, self._count()))
+
+    def _count(self) -> int | None:
+        """The samples of all processes, None where padding stands between those of two."""
+        count = int(over_processes(self.n_samples).sum())
+        own = own_rows(count, self.mesh)
+        regular = over_processes(self.n_samples == own.stop - own.start).all()
+        return count if regular else None
+
+    def _finish(self, status: Status) -> Result:
         self._explain(status)
         if status in (Status.INTERRUPTED, Status.DIVERGED):
             self.good = self.best if math.isfinite(self.best_loss) else self.good
@@ -242,7 +325,7 @@ class _Run:
             status=str(status),
             dtype=self.options.dtype,
             rows=rows,
-            start=start,
+            start=self.start,
             mass=self.mass,
             lemma2_at_start=self.lemma2_at_start,
             subgradient_norm=norm,
@@ -256,6 +339,7 @@ class _Run:
             n_iter=len(rows),
             history={name: [row[name] for row in rows] for name in names},
             certificate=certificate,
+            resumed_from=self.resumed_from,
             state=self._without_padding(self.state),
         )
 

@@ -84,6 +84,21 @@ DATA: Any = Data(ROWS, ROWS, ROWS, EVERYWHERE)  # type: ignore[arg-type]
 STATE: Any = State(EVERYWHERE, EVERYWHERE, ROWS, ROWS, ROWS, ROWS, ROWS)  # type: ignore[arg-type]
 
 
+def kept(state: Any) -> tuple[Any, Any]:
+    """(what has one row per sample, the rest) of any method's state, without scratch memory."""
+    if isinstance(state, State):
+        return (state.z, state.a, state.p, state.u), state.params
+    return (), state
+
+
+def revived(state: Any, by_sample: Any, rest: Any) -> Any:
+    """The inverse of `kept`, with the scratch memory of `state`."""
+    if isinstance(state, State):
+        z, a, p, u = by_sample
+        return State(rest.W, rest.b, z, a, p, u, state.work)
+    return rest
+
+
 def make_data(
     problem: Problem,
     x: Array,

@@ -73,7 +73,6 @@ class Batches:
     mesh: Mesh | None = None
     per_epoch: int = field(init=False)
     mass: float = field(init=False)
-    _random: np.random.Generator = field(init=False)
 
     def __post_init__(self) -> None:
         own = float(self.x.shape[0] if self.weights is None else self.weights.sum())
@@ -81,10 +80,6 @@ class Batches:
         self.mass = float(masses.sum())
         self.size = min(-(-self.size // len(rows)), int(rows.max()))
         self.per_epoch = -(-int(rows.max()) // self.size)
-        several = len(rows) > 1
-        self._random = np.random.default_rng(
-            [self.seed, jax.process_index()] if several else self.seed
-        )
 
     @property
     def step(self) -> float:
@@ -93,7 +88,9 @@ class Batches:
         return STEP / (1 + self.seen / slow) if self.decay else STEP
 
     def epoch(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        order = self._random.permutation(self.x.shape[0])
+        # From what has been seen, not from a generator that lives on: a resumed run draws the same.
+        random = np.random.default_rng([self.seed, jax.process_index(), self.seen])
+        order = random.permutation(self.x.shape[0])
         for k in range(self.per_epoch):
             rows = np.sort(order[k * self.size : (k + 1) * self.size])  # in the file's order
             missing = self.size - len(rows)

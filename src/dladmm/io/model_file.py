@@ -144,6 +144,8 @@ def _parameters(estimator: Any) -> dict[str, Any]:
             stacklevel=3,
         )
         parameters["random_state"] = None
+    # Of the machine that trained, not of the model.
+    parameters["devices"] = parameters["checkpoints"] = None
     return {name: encode(name, value) for name, value in parameters.items()}
 
 

@@ -1,0 +1,5 @@
+"""`python -m dladmm` is `dladmm`."""
+
+from dladmm.cli import main
+
+main()

@@ -1,0 +1,143 @@
+"""What a run keeps of itself so that another process can go on with it, bit for bit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from dladmm.core.problem import Problem
+from dladmm.core.sharding import over_processes
+
+if TYPE_CHECKING:
+    from dladmm.core.options import Options
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A run after an iteration: pytrees of arrays, and everything else as plain JSON values.
+
+    by_sample: arrays with one row per sample, padding last. count: the samples without padding,
+    None where the padding is not last, which only the same number of devices can go on with.
+    """
+
+    by_sample: Any
+    rest: Any
+    plain: dict[str, Any]
+    count: int | None
+
+    def digest(self) -> int:
+        """The same on any number of devices, and another one if a single bit is."""
+        parts: list[Array] = []
+        for v in jax.tree.leaves(self.by_sample):
+            parts.append(digest(v, len(parts), 0, v.shape[0] if self.count is None else self.count))
+        for v in jax.tree.leaves(self.rest):
+            parts.append(digest(jnp.ravel(v), len(parts), 0, v.size))
+        return sum(map(int, parts)) % 2**32
+
+
+class Keeper(Protocol):
+    """Where snapshots go to, and come from."""
+
+    def newest(self, like: Snapshot) -> Snapshot | None:
+        """The last whole snapshot, as arrays shaped and placed as those of `like`."""
+
+    def due(self, iteration: int) -> bool:
+        """Whether a snapshot is wanted after this many iterations; the same in every process."""
+
+    def keep(self, iteration: int, snapshot: Snapshot) -> None:
+        """Write it in the background. What goes wrong costs this snapshot, not the run."""
+
+    def close(self) -> None:
+        """Wait for what is being written."""
+
+
+class Keeping(Protocol):
+    """How snapshots are kept; `open` is called once the run knows what it is."""
+
+    def open(self, identity: Mapping[str, Any]) -> Keeper: ...
+
+
+@jax.jit
+def digest(v: Array, salt: int, first_row: int, rows: int) -> Array:
+    """sum_i bits_i mix(i) mod 2^32 over the first `rows` rows, which are first_row, ... of all.
+
+    A sum of integers: whatever is added first, on whatever device, it is the same.
+    """
+    bits = jax.lax.bitcast_convert_type(v, jnp.uint32).reshape(v.shape[0], -1)
+    row = jax.lax.broadcasted_iota(jnp.uint32, bits.shape, 0)
+    column = jax.lax.broadcasted_iota(jnp.uint32, bits.shape, 1)
+    start, before, end = (jnp.asarray(k).astype(jnp.uint32) for k in (salt, first_row, rows))
+    place = (row + before) * np.uint32(bits.shape[1]) + column + start * np.uint32(0x9E3779B9)
+    mixed = (place ^ (place >> 16)) * np.uint32(0x85EBCA6B)
+    mixed = (mixed ^ (mixed >> 13)) * np.uint32(0xC2B2AE35) | np.uint32(1)
+    return jnp.sum(jnp.where(row < end, bits * mixed, 0), dtype=jnp.uint32)
+
+
+# Rows that are digested at once: x may be a file larger than memory.
+DIGEST_ROWS = 65_536
+
+
+def digest_of_rows(v: np.ndarray) -> int:
+    """Of the rows of all processes, in their order."""
+    before = over_processes(np.int32(v.shape[0]))[: jax.process_index()].sum()
+    total = 0
+    for start in range(0, v.shape[0], DIGEST_ROWS):
+        block = np.asarray(v[start : start + DIGEST_ROWS])
+        total += int(digest(block, 0, int(before) + start, len(block)))
+    return int(over_processes(np.uint32(total % 2**32)).sum(dtype=np.uint32))
+
+
+# Options that may differ between the run that was interrupted and the one that goes on.
+FREE = ("max_iter", "tol", "patience", "devices")
+
+
+def identity(
+    problem: Problem,
+    options: Options,
+    arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None],
+) -> dict[str, Any]:
+    """What a snapshot belongs to: network, terms, options, and a fingerprint of the data."""
+    x, y, weights = arrays
+    sizes = [problem.layers[0].n_in, *(layer.n_out for layer in problem.layers)]
+    return {
+        "network": "-".join(map(str, sizes)),
+        "activations": [described(f) for f in problem.activations],
+        "loss": described(problem.loss),
+        "regularizers": [described(term) for term in problem.regularizers],
+        "samples": int(over_processes(np.int32(x.shape[0])).sum()),
+        "inputs": digest_of_rows(x),
+        "targets": digest_of_rows(y),
+        "sample weights": None if weights is None else digest_of_rows(weights[:, None]),
+        **{
+            field.name: described(getattr(options, field.name))
+            for field in fields(options)
+            if field.name not in FREE
+        },
+    }
+
+
+def described(value: Any) -> Any:
+    """Plain values as they are, terms by their fields; where code lives in memory says nothing."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+
+
+def differences(kept: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """What differs, in words; empty where nothing does."""
+    told = []
+    for name in now:
+        if kept.get(name) == now[name]:
+            continue
+        if name in ("inputs", "targets", "sample weights"):
+            told.append(f"other {name}")
+        else:
+            told.append(f"{name} {kept.get(name)!r} instead of {now[name]!r}")
+    return ", ".join(told)

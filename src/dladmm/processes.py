@@ -1,0 +1,189 @@
+"""Several processes as one run: how each finds the others, and what a launcher does for them.
+
+`launch` starts the processes of one machine and watches them: a run that has lost a process cannot
+go on, and JAX's own heartbeat takes minutes to notice and may end the others without a word.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import IO, NamedTuple, NoReturn
+
+AUTO = "auto"  # the coordinator as SLURM, Kubernetes or MPI name it
+CONNECT_SECONDS = 120
+HEARTBEAT_SECONDS = 30
+# The exit code of a process that has lost another one: not itself the cause.
+LOST_ANOTHER = 3
+# How long the others may take to end by themselves, and then once they are asked to.
+GRACE_SECONDS = 5.0
+
+
+def join(coordinator: str | None, num_processes: int | None, process_id: int | None) -> None:
+    """Make this process one of a run; nothing where no coordinator is named."""
+    if coordinator is None:
+        if num_processes is not None or process_id is not None:
+            raise ValueError("--coordinator is missing; expected HOST:PORT of process 0, or auto")
+        return
+    import jax
+
+    initialize = partial(
+        jax.distributed.initialize,
+        initialization_timeout=CONNECT_SECONDS,
+        heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
+    )
+    if coordinator == AUTO:
+        own_standard_output()
+        try:
+            initialize(num_processes=num_processes, process_id=process_id)
+        except ValueError as error:
+            raise ValueError(
+                "--coordinator auto found no other processes; expected the variables of SLURM,"
+                f" Kubernetes or MPI ({error})"
+            ) from None
+        return
+    host, _, port = coordinator.rpartition(":")
+    if not host or not port.isdigit():
+        raise ValueError(f"--coordinator {coordinator!r} is not valid; expected HOST:PORT or auto")
+    if num_processes is None or process_id is None:
+        raise ValueError(
+            "--num-processes and --process-id are missing; expected both beside --coordinator"
+        )
+    if not 0 <= process_id < num_processes:
+        raise ValueError(
+            f"--process-id {process_id} is not valid; expected 0 to {num_processes - 1}"
+        )
+    own_standard_output()
+    initialize(coordinator, num_processes, process_id)
+
+
+def own_standard_output() -> None:
+    """Keep standard output for results: gloo prints on it that it is connected."""
+    if not isinstance(sys.stdout, io.TextIOWrapper):
+        return  # not a stream of the system's
+    ours = os.dup(1)
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+    sys.stdout = os.fdopen(ours, "w", encoding="utf-8")
+
+
+def leave(code: int) -> NoReturn:
+    """Exit; one process of several does not wait for the others, as JAX would at its end."""
+    jax = sys.modules.get("jax")
+    if jax is not None and jax.process_count() > 1:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
+def lost_another(error: RuntimeError) -> bool:
+    """Whether a computation of several processes failed because one does not answer."""
+    jax = sys.modules.get("jax")
+    if jax is None or jax.process_count() == 1:
+        return False
+    return isinstance(error, jax.errors.JaxRuntimeError)
+
+
+class Child(NamedTuple):
+    """A process of the run; only the first one speaks, what the others say is kept in a file."""
+
+    number: int
+    process: subprocess.Popen[bytes]
+    said: IO[bytes] | None
+
+    def last_words(self) -> str:
+        if self.said is None:
+            return ""
+        self.said.seek(0)
+        lines = self.said.read().decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else ""
+
+
+def launch(command: Sequence[str], count: int) -> tuple[int, str]:
+    """Run `dladmm COMMAND` as `count` processes of this machine until all have ended, or one died.
+
+    Returns the exit code and, where a process has died, one sentence that names it and says how to
+    go on.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        coordinator = f"127.0.0.1:{free.getsockname()[1]}"
+    children = [start(command, coordinator, count, index) for index in range(count)]
+    try:
+        dead = watch(children)
+        words = dead.last_words() if dead else ""
+    except KeyboardInterrupt:
+        return 130, f"interrupted; {how_to_resume(command, count)}"
+    finally:
+        end(children)
+    if dead is None:
+        return 0, ""
+    first, code = children[0].process.returncode, dead.process.returncode
+    if code > 0 and first > 0 and first != LOST_ANOTHER:
+        return first, ""  # a refusal, which the first process has said itself
+    how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"failed with code {code}"
+    return 1, (
+        f"process {dead.number} of {count} {how}{f' ({words})' if words else ''}, so the others"
+        f" were stopped; {how_to_resume(command, count)}"
+    )
+
+
+def watch(children: Sequence[Child]) -> Child | None:
+    """Wait until all have ended well, which is None, or one has not: the one to blame."""
+    while True:
+        codes = [child.process.poll() for child in children]
+        if all(code == 0 for code in codes):
+            return None
+        bad = [child for child, code in zip(children, codes, strict=True) if code]
+        if bad:
+            return min(bad, key=lambda child: _blame(child.process.returncode))
+        time.sleep(0.05)
+
+
+def _blame(code: int) -> int:
+    """Least for who was killed, then who failed by itself, then who was only left alone."""
+    if code < 0:
+        return 3 if -code in (signal.SIGTERM, signal.SIGABRT) else 0
+    return 2 if code == LOST_ANOTHER else 1
+
+
+def start(command: Sequence[str], coordinator: str, count: int, index: int) -> Child:
+    own = ("--coordinator", coordinator, "--num-processes", str(count), "--process-id", str(index))
+    said = tempfile.TemporaryFile() if index else None  # noqa: SIM115 (closed by `end`)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dladmm", *command, *own],
+        stdout=subprocess.DEVNULL if index else None,
+        stderr=said,
+    )
+    return Child(index, process, said)
+
+
+def end(children: Sequence[Child]) -> None:
+    """Wait a little for those that still run, then end them, politely first."""
+    for last_resort in (subprocess.Popen.terminate, subprocess.Popen.kill):
+        deadline = time.monotonic() + GRACE_SECONDS
+        while time.monotonic() < deadline and any(c.process.poll() is None for c in children):
+            time.sleep(0.05)
+        for child in children:
+            if child.process.poll() is None:
+                last_resort(child.process)
+    for child in children:
+        child.process.wait()
+        if child.said is not None:
+            child.said.close()
+
+
+def how_to_resume(command: Sequence[str], count: int) -> str:
+    if "--checkpoint" not in command:
+        return "without --checkpoint DIR there is nothing to go on from"
+    resumed = [*command, *(() if "--resume" in command else ("--resume",))]
+    return f"go on with: {shlex.join(['dladmm', 'launch', '-n', str(count), '--', *resumed])}"

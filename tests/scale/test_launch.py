@@ -1,0 +1,147 @@
+"""`dladmm launch`: several processes give the model of one; a dead one ends all, and is named."""
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from dladmm.processes import how_to_resume, join
+
+PROMISED_SECONDS = 60  # within which the others end
+FIT = ("digits", "--hidden", "12", "--max-iter", "30", "--dtype", "float64", "--json")
+
+
+def dladmm(*arguments):
+    return subprocess.Popen(
+        [sys.executable, "-m", "dladmm", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"JAX_PLATFORMS": "cpu"},
+        text=True,
+    )
+
+
+def ended(process, seconds=300):
+    out, err = process.communicate(timeout=seconds)
+    return process.returncode, out, err
+
+
+def launched(count, *more):
+    return dladmm("launch", "-n", count, "--", "fit", *FIT, *more)
+
+
+def record(process):
+    code, out, err = ended(process)
+    assert code == 0, err
+    return json.loads(out)
+
+
+def child(launcher, index):
+    """The process of this index, once it is there."""
+    for process in psutil.Process(launcher.pid).children():
+        if process.cmdline()[-1] == str(index):
+            return process
+    raise AssertionError(f"there is no process {index}")
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("alone")
+    return record(dladmm("fit", *FIT, "--out", folder / "m"))
+
+
+@pytest.mark.slow
+def test_a_killed_process_is_named_the_others_end_and_the_run_goes_on(tmp_path, alone):
+    where = ("--out", tmp_path / "m", "--checkpoint", tmp_path / "run", "--checkpoint-every", "2")
+    launcher = launched(3, *where)
+    while not any(path.name.isdigit() for path in (tmp_path / "run").glob("*")):
+        assert launcher.poll() is None, ended(launcher)
+        time.sleep(0.01)
+    child(launcher, 1).send_signal(signal.SIGKILL)
+    code, _, err = ended(launcher, PROMISED_SECONDS)
+    assert code == 1
+    assert "process 1 of 3 was ended by SIGKILL" in err
+    command = re.search(r"go on with: dladmm (.*)$", err, re.MULTILINE)[1]
+    resumed = record(dladmm(*shlex.split(command)))
+    assert resumed["resumed_from"] >= 2
+    for key in ("train_loss", "train_score", "test_score", "n_iter"):
+        assert resumed[key] == pytest.approx(alone[key], rel=1e-9)
+
+
+@pytest.mark.slow
+def test_the_first_process_may_die_as_well(tmp_path):
+    launcher = launched(2, "--out", tmp_path / "m")
+    time.sleep(3)
+    child(launcher, 0).send_signal(signal.SIGKILL)
+    code, _, err = ended(launcher, PROMISED_SECONDS)
+    assert code == 1
+    assert "process 0 of 2 was ended by SIGKILL" in err
+    assert "without --checkpoint DIR there is nothing to go on from" in err
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.slow
+def test_processes_find_each_other_by_the_variables_of_slurm(tmp_path, alone):
+    running = []
+    for index in range(2):
+        slurm = {
+            "SLURM_JOB_ID": str(os.getpid()),
+            "SLURM_STEP_NODELIST": "127.0.0.1",
+            "SLURM_NTASKS": "2",
+            "SLURM_PROCID": str(index),
+            "SLURM_LOCALID": str(index),
+            "SLURM_STEP_NUM_NODES": "1",
+        }
+        command = [sys.executable, "-m", "dladmm", "fit", *FIT, "--out", str(tmp_path / "m")]
+        running.append(
+            subprocess.Popen(
+                [*command, "--coordinator", "auto"],
+                env=os.environ | slurm | {"JAX_PLATFORMS": "cpu"},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+    assert record(running[0])["train_loss"] == pytest.approx(alone["train_loss"], rel=1e-9)
+    assert ended(running[1])[:2] == (0, "")
+
+
+@pytest.mark.slow
+def test_what_all_processes_refuse_is_said_once(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\n1,x\n2,y\n")
+    launcher = dladmm(
+        "launch", "-n", 2, "--", "fit", tmp_path / "t.csv", "--target", "b", "--out", tmp_path / "m"
+    )
+    code, _, err = ended(launcher)
+    assert code == 2
+    assert err.count("\n") == 1
+    assert "can only be read whole" in err
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ((None, 2, None), "--coordinator is missing"),
+        (("here", 2, 0), "'here' is not valid; expected HOST:PORT"),
+        (("h:1", None, 0), "--num-processes and --process-id are missing"),
+        (("h:1", 2, 2), "--process-id 2 is not valid; expected 0 to 1"),
+    ],
+)
+def test_processes_that_cannot_be_joined_are_refused(given, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        join(*given)
+
+
+def test_the_command_that_resumes_is_the_command_itself():
+    command = ["fit", "my data.parquet", "--checkpoint", "run"]
+    assert how_to_resume(command, 3) == (
+        "go on with: dladmm launch -n 3 -- fit 'my data.parquet' --checkpoint run --resume"
+    )
+    assert how_to_resume([*command, "--resume"], 3) == how_to_resume(command, 3)
