@@ -14,10 +14,10 @@ demo: $(VENV)/ready
 	$(BIN)/dladmm demo
 
 test: $(VENV)/ready
-	$(BIN)/python -m pytest -n 2 -m 'not slow'
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not slow'
 
 test-slow: $(VENV)/ready
-	$(BIN)/python -m pytest -n 2 -m slow
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m slow
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .

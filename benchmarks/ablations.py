@@ -27,6 +27,7 @@ FULL = {
     "epsilon 0.3": {"EPSILON": 0.3},
     "first layer 1": {"FIRST_LAYER": 1.0},
     "moments of 1 sample per unit": {"SAMPLES_PER_UNIT": 1},
+    "any step, not powers of sqrt(2)": {"on_grid": lambda factor: factor},
 }
 MINI = {
     "default": {},

@@ -54,7 +54,8 @@ def worker(
     trials = result.history.get("trials", [1.0] * (laps + 1))
     # Per trial: a line search that needs two is two passes over the samples.
     spent = [
-        (after - before) / n for before, after, n in zip(times, times[1:], trials[1:], strict=False)
+        (after - before) / max(n, 1)
+        for before, after, n in zip(times, times[1:], trials[1:], strict=False)
     ]
     print(json.dumps({"seconds": min(spent)}), flush=True)
 
@@ -80,9 +81,9 @@ def measured(method: str, samples: int, width: int, count: int, laps: int) -> fl
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--worker")
-    parser.add_argument("--samples", type=int, default=8192)
+    parser.add_argument("--samples", type=int, default=4096)
     parser.add_argument("--width", type=int, default=500)
-    parser.add_argument("--laps", type=int, default=6)
+    parser.add_argument("--laps", type=int, default=4)
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     if asked.worker:

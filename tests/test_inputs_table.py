@@ -5,6 +5,7 @@ import os
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from command_line import QUICK, run
 
@@ -54,6 +55,24 @@ def single_class(folder, model, monkeypatch):
 
 def missing_target_cells(folder, model, monkeypatch):
     return fits(folder, as_csv([*CELLS[:-2], *((w, c, "") for w, c, _ in CELLS[-2:])]))
+
+
+def arrays_that_do_not_fit(folder, model, monkeypatch):
+    np.save(folder / "x.npy", np.ones((4, 2)))
+    np.save(folder / "y.npy", np.ones(3))
+    return ["fit", folder / "x.npy", "--target", folder / "y.npy", "--out", folder / "out"]
+
+
+def checkpoint_in_use(folder, model, monkeypatch):
+    keep = ["--checkpoint", folder / "run", "--checkpoint-every", "2"]
+    ran = run(*fits(folder, GOOD), *keep)
+    assert ran.code == 0, ran.err
+    (folder / "out").unlink()
+    return [*fits(folder, GOOD), *keep]
+
+
+def resume_from_nowhere(folder, model, monkeypatch):
+    return [*fits(folder, GOOD), "--resume"]
 
 
 def missing_column(folder, model, monkeypatch):
@@ -138,6 +157,9 @@ SCENARIOS = {
         zero_rows,
         infinite_values,
         unreadable_table,
+        arrays_that_do_not_fit,
+        checkpoint_in_use,
+        resume_from_nowhere,
         unreadable_model,
         unwritable_output,
         overwrites_input,

@@ -100,8 +100,6 @@ def main() -> None:
     except (ValueError, OSError, MemoryError, ImportError) as error:  # an extra may be missing
         typer.echo(f"dladmm: {sentence(error)}", err=True)
         processes.leave(2)
-    except RuntimeError as error:
-        if not processes.lost_another(error):
-            raise
-        typer.echo("dladmm: another process of this run is gone", err=True)
-        processes.leave(processes.LOST_ANOTHER)
+    except BaseException as error:
+        processes.leave_others(error)
+        raise

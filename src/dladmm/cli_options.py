@@ -13,13 +13,14 @@ Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A .csv, .tsv, .parquet or .npz file (arrays X and y), or one of the data sets"
-        " digits, mnist, fashion-mnist.",
+        help="A .csv, .tsv, .parquet or .npz file (arrays X and y), a .npy or IDX file with the"
+        " target in another, or one of the data sets digits, mnist, fashion-mnist.",
         show_default=False,
     ),
 ]
 Target = Annotated[
-    str | None, typer.Option(help="The column to predict (not for data sets and .npz).")
+    str | None,
+    typer.Option(help="The column to predict, or its file (not for data sets and .npz)."),
 ]
 DataDir = Annotated[
     Path | None,
@@ -32,7 +33,9 @@ DataDir = Annotated[
 
 Devices = Annotated[
     int | None,
-    typer.Option(help="How many devices to spread the rows over; one by default."),
+    typer.Option(
+        help="How many devices to spread the rows over; all in several processes, else 1."
+    ),
 ]
 Checkpoint = Annotated[
     Path | None, typer.Option(help="Folder to keep the run in, to go on after an interruption.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from dladmm.core.problem import Problem
-from dladmm.core.sharding import make_mesh, over_processes, own_rows
+from dladmm.core.sharding import make_mesh, over_processes, own_rows, refused_together
 from dladmm.data import pieces as by_pieces
 from dladmm.data.columns import Table, named, table_from_arrays
 from dladmm.data.datasets import NAMES, load_dataset, load_part
@@ -76,6 +76,7 @@ def training_rows(
     folder: Path,
     by_batches: bool,
     devices: Any = None,
+    dtype: str = "auto",
     **settings: Any,
 ) -> TrainingRows:
     """Preprocessing learned, and applied to the rows that are this process's own.
@@ -84,11 +85,13 @@ def training_rows(
     """
     several = jax.process_count() > 1
     if several or by_pieces.is_array_file(data) or (by_batches and data not in NAMES):
-        pieces = by_pieces.pieces_of(data, target, data_dir)
+        with refused_together():
+            pieces = by_pieces.pieces_of(data, target, data_dir)
         if pieces is not None:
             own = own_rows(pieces.n_rows, make_mesh(devices))
             file = folder / "inputs.npy" if by_batches else None
-            return _own_rows(data, target, data_dir, pieces, own, file, settings)
+            with refused_together():
+                return _own_rows(data, target, data_dir, pieces, own, file, dtype, settings)
         if several:
             raise ValueError(
                 f"{data} can only be read whole; where there are several processes, expected a"
@@ -112,10 +115,13 @@ def _own_rows(
     pieces: by_pieces.Pieces,
     own: slice,
     file: Path | None,
+    dtype: str,
     settings: dict[str, Any],
 ) -> TrainingRows:
     """These rows alone; the first process also has the test part of a named data set."""
-    name = "y" if isinstance(pieces, by_pieces.ArrayPieces) else target
+    name = "y" if by_pieces.is_array_file(data) else target
+    if name is None and data in NAMES:
+        name = "y"
     if name is None:
         raise ValueError("--target is missing; expected the name of a column")
     if data in NAMES:
@@ -124,7 +130,9 @@ def _own_rows(
     at_most = max(LEAST_TO_LEARN, pieces.n_rows // jax.process_count())
     rows = min(by_pieces.LEARN_ROWS, at_most)
     preprocessing = by_pieces.learned(pieces, name, rows, **settings)
-    X, y = by_pieces.encoded(pieces, preprocessing, own, file)
+    wide = dtype == "float64" or (dtype == "auto" and pieces.n_rows <= SMALL_ROWS)
+    kind = np.float64 if wide else np.float32
+    X, y = by_pieces.encoded(pieces, preprocessing, own, file, kind)
     test = None
     if data in NAMES and jax.process_index() == 0:
         test = table_from_arrays(*load_part(data, data_dir, "test"))
@@ -132,6 +140,7 @@ def _own_rows(
 
 
 LEAST_TO_LEARN = 10_000
+SMALL_ROWS = 10_000  # up to which inputs are kept in float64 unless they are to be float32
 
 
 def course(
@@ -181,7 +190,11 @@ def rows_of_all(y: np.ndarray) -> int:
 
 
 def checkpoints(
-    folder: Path | None, every: int | None, minutes: float | None, resume: bool
+    folder: Path | None,
+    every: int | None,
+    minutes: float | None,
+    resume: bool,
+    tell: Callable[[str], None],
 ) -> Checkpoints | None:
     """What the options of the command line ask for."""
     if folder is None:
@@ -190,7 +203,7 @@ def checkpoints(
         return None
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--checkpoint {folder} is a file; expected a folder")
-    return Checkpoints(folder, every=every, minutes=minutes, resume=resume)
+    return Checkpoints(folder, every=every, minutes=minutes, resume=resume, tell=tell)
 
 
 def ending(estimator: Any) -> list[str]:
@@ -246,7 +259,8 @@ def _pooled_score(estimator: Any, X: np.ndarray, y: np.ndarray) -> float | None:
     off = float(((predicted - y) ** 2).sum())
     sums = over_processes([off, float((y**2).sum()), float(y.sum()), float(len(y))]).sum(0)
     off, squares, total, count = map(float, sums)
-    return finite(1 - off / (squares - total**2 / count))
+    spread = squares - total**2 / count
+    return finite(1 - off / spread) if spread > 0 else None
 
 
 def score_if_known(

@@ -30,7 +30,7 @@ from dladmm.cli_options import (
     print_json,
 )
 from dladmm.processes import join
-from dladmm.said import check_writable, saving, saying_warnings
+from dladmm.said import check_writable, saving, say_at_once, saying_warnings
 
 if TYPE_CHECKING:
     from dladmm.data.preprocessing import TablePreprocessor
@@ -79,7 +79,8 @@ def fit(
     """Train a network on a table and write it to one file, preprocessing included.
 
     Numbers are standardised, categories one-hot encoded, dates turned into numbers, missing cells
-    filled in. Ctrl-C ends the training early and keeps the best network so far.
+    filled in. Ctrl-C ends the training early and keeps the best network so far; several processes
+    keep their last checkpoint.
 
     Example: dladmm fit houses.csv --target price --out houses.model
     """
@@ -95,7 +96,7 @@ def fit(
         "devices": devices,
         **({} if loss is None else {"loss": loss}),
     }
-    check_writable(out, "--out", keep=[data])
+    check_writable(out, "--out", keep=[data, *([] if target is None else [target])])
     join(coordinator, num_processes, process_id)
     try:
         from dladmm import command_steps as steps
@@ -103,18 +104,18 @@ def fit(
 
         first = steps.is_first_process()
         settings["checkpoints"] = steps.checkpoints(
-            checkpoint, checkpoint_every, checkpoint_minutes, resume
+            checkpoint, checkpoint_every, checkpoint_minutes, resume, say_at_once
         )
 
         with tempfile.TemporaryDirectory() as folder:
             with saying_warnings() as said:
                 rows = steps.training_rows(
-                    data, target, data_dir, Path(folder), batch_size is not None, devices,
+                    data, target, data_dir, Path(folder), batch_size is not None, devices, dtype,
                     task=task, standardise_target=loss != "poisson",  # counts must stay counts
                 )  # fmt: skip
             preprocessing, X, y, test = rows
+            count = steps.rows_of_all(y)
             if first and not as_json:
-                count = steps.rows_of_all(y)
                 typer.echo(_task_sentence(preprocessing, count, inferred=task is None))
             with saying_warnings(ignore_convergence=True) as said_later:
                 estimator = steps.trained(preprocessing.target.task, X, y, settings)
@@ -124,7 +125,8 @@ def fit(
                 said_later.extend(steps.ending(estimator))
             train_score = steps.score(estimator, X, y, pooled=True)
     except KeyboardInterrupt:
-        typer.echo("dladmm: interrupted before there was a network to keep", err=True)
+        kept = "; --resume goes on from the last checkpoint" if checkpoint else ""
+        typer.echo(f"dladmm: interrupted before there was a network to keep{kept}", err=True)
         raise typer.Exit(130) from None
     if not first:
         return

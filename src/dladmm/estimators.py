@@ -16,7 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
-from dladmm.core.sharding import over_processes, texts_of_processes
+from dladmm.core.sharding import over_processes, refused_together, texts_of_processes
 from dladmm.fitting import DLADMMBase
 from dladmm.terms.losses import losses
 
@@ -171,8 +171,9 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
         if len(self.classes_) < 2:
             raise ValueError(f"y has one class only, {self.classes_[0]!r}; expected at least two")
         unknown = np.setdiff1d(y, self.classes_)
-        if unknown.size:
-            raise ValueError(f"y has the class {unknown[0]!r}; expected one of {self.classes_}")
+        with refused_together():
+            if unknown.size:
+                raise ValueError(f"y has the class {unknown[0]!r}; expected one of {self.classes_}")
         loss = losses.get(self.loss)
         if not loss.classifies:
             raise ValueError(f"loss={self.loss!r} is for regression; expected one for classes")

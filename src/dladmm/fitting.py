@@ -23,7 +23,7 @@ from dladmm.core.options import Options, Progress, Result, Status
 from dladmm.core.predict import predict_output
 from dladmm.core.problem import Problem
 from dladmm.core.samples import Samples
-from dladmm.core.sharding import over_processes
+from dladmm.core.sharding import over_processes, refused_together
 from dladmm.core.solve import solve
 from dladmm.core.state import Params
 from dladmm.core.stream import Stream
@@ -281,7 +281,14 @@ class DLADMMBase(BaseEstimator):
 
     def _checkpoints(self) -> Checkpoints | None:
         where = self.checkpoints
-        return where if where is None or isinstance(where, Checkpoints) else Checkpoints(where)
+        if where is None:
+            return None
+        if not isinstance(self.random_state, int | np.integer):
+            raise ValueError(
+                f"random_state={self.random_state!r} does not fit checkpoints, which only a run"
+                " from the same seed can go on with; expected an integer"
+            )
+        return where if isinstance(where, Checkpoints) else Checkpoints(where)
 
     def _split(
         self, X: Any, Y: np.ndarray, sample_weight: np.ndarray | None, strata: Any
@@ -291,12 +298,13 @@ class DLADMMBase(BaseEstimator):
                 f"validation_fraction={self.validation_fraction!r} is not valid;"
                 " expected a number between 0 and 1"
             )
-        chosen = train_test_split(
-            np.arange(X.shape[0]),
-            test_size=self.validation_fraction,
-            random_state=check_random_state(self.random_state).randint(2**31 - 1),
-            stratify=strata,
-        )
+        with refused_together():
+            chosen = train_test_split(
+                np.arange(X.shape[0]),
+                test_size=self.validation_fraction,
+                random_state=check_random_state(self.random_state).randint(2**31 - 1),
+                stratify=strata,
+            )
         train, held = (
             (X[rows], Y[rows], None if sample_weight is None else sample_weight[rows])
             for rows in chosen
@@ -322,15 +330,16 @@ class DLADMMBase(BaseEstimator):
         return predict_output(problem, self._params(n_features, n_outputs), X)
 
     def _validated(self, X: Any, y: Any, reset: bool, **check: Any) -> tuple[Any, Any]:
-        return validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=(np.float64, np.float32),
-            reset=reset,
-            **check,
-        )
+        with refused_together():
+            return validate_data(
+                self,
+                X,
+                y,
+                accept_sparse="csr",
+                dtype=(np.float64, np.float32),
+                reset=reset,
+                **check,
+            )
 
 
 # Rows of a mini-batch of partial_fit unless batch_size says more, as in MLPClassifier.

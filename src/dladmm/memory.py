@@ -1,4 +1,4 @@
-"""The bytes a run will hold, computed before it begins, and what the machine has free."""
+"""The bytes a run will hold and exchange, before it begins, and what the machine has free."""
 
 from __future__ import annotations
 
@@ -36,6 +36,25 @@ def run_bytes(problem: Problem, n_samples: int, options: Options) -> int:
         scratch = sum(set(widths[1:] or widths)) if blocks > 1 else sum(widths)
         per_row = n_in + n_out + 2 * sum(widths) + sum(widths[:-1]) + n_out + scratch
         numbers = rows * per_row + n_in**2 + 6 * weights + min(rows, BLOCK_ROWS) * 4 * max(widths)
+    return int(numbers * np.dtype(options.dtype).itemsize)
+
+
+def exchanged_bytes(problem: Problem, options: Options) -> int:
+    """What the all-reduces of one iteration add up over devices, but for some scalars.
+
+    It does not depend on the number of samples. Restored sweeps: per trial of a step, of which one
+    suffices nearly always; over mini-batches, per batch that renews the metric. The paper's method
+    with an l2 regulariser or none.
+    """
+    numbers = 0
+    for l, layer in enumerate(problem.layers):
+        n_in, n_out = layer.n_in, layer.n_out
+        if options.method == "restored":  # the gradient and its squares, the moments of a and r
+            numbers += 2 * n_out * (n_in + 1) + (n_in + 1) ** 2 + n_out**2
+        elif options.method == "dladmm":  # b twice; W and |A(G)|^2 twice, W_1 once
+            numbers += 2 * n_out + (n_out * n_in if l == 0 else 2 * n_out * (n_in + 1))
+        else:  # means of a and z, the Gram matrix, and the products with z
+            numbers += n_in + n_out + n_in**2 + n_out * n_in
     return int(numbers * np.dtype(options.dtype).itemsize)
 
 

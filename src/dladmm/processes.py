@@ -1,7 +1,7 @@
 """Several processes as one run: how each finds the others, and what a launcher does for them.
 
 `launch` starts the processes of one machine and watches them: a run that has lost a process cannot
-go on, and JAX's own heartbeat takes minutes to notice and may end the others without a word.
+go on, and JAX's own heartbeat is slower to notice and may end the others without a word.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Sequence
 from functools import partial
 from typing import IO, NamedTuple, NoReturn
@@ -22,6 +23,7 @@ from typing import IO, NamedTuple, NoReturn
 AUTO = "auto"  # the coordinator as SLURM, Kubernetes or MPI name it
 CONNECT_SECONDS = 120
 HEARTBEAT_SECONDS = 30
+SHUTDOWN_SECONDS = 60
 # The exit code of a process that has lost another one: not itself the cause.
 LOST_ANOTHER = 3
 # How long the others may take to end by themselves, and then once they are asked to.
@@ -36,10 +38,13 @@ def join(coordinator: str | None, num_processes: int | None, process_id: int | N
         return
     import jax
 
+    # It would catch SIGTERM, and a process that is told to end would go on.
+    jax.config.update("jax_enable_preemption_service", False)
     initialize = partial(
         jax.distributed.initialize,
         initialization_timeout=CONNECT_SECONDS,
         heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
+        shutdown_timeout_seconds=SHUTDOWN_SECONDS,
     )
     if coordinator == AUTO:
         own_standard_output()
@@ -78,20 +83,32 @@ def own_standard_output() -> None:
 
 def leave(code: int) -> NoReturn:
     """Exit; one process of several does not wait for the others, as JAX would at its end."""
-    jax = sys.modules.get("jax")
-    if jax is not None and jax.process_count() > 1:
+    if is_one_of_several():
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
 
 
-def lost_another(error: RuntimeError) -> bool:
-    """Whether a computation of several processes failed because one does not answer."""
+def leave_others(error: BaseException) -> None:
+    """End one process of several at once after what it did not expect; nothing if it is alone."""
+    if not is_one_of_several() or (isinstance(error, SystemExit) and not error.code):
+        return
+    if isinstance(error, SystemExit):
+        leave(error.code if isinstance(error.code, int) else 1)
+    import jax
+
+    if isinstance(error, jax.errors.JaxRuntimeError):
+        first_line = next(iter(str(error).splitlines()), "")
+        print(f"dladmm: another process of this run is gone: {first_line}", file=sys.stderr)
+        leave(LOST_ANOTHER)
+    traceback.print_exception(error)
+    leave(1)
+
+
+def is_one_of_several() -> bool:
     jax = sys.modules.get("jax")
-    if jax is None or jax.process_count() == 1:
-        return False
-    return isinstance(error, jax.errors.JaxRuntimeError)
+    return jax is not None and jax.distributed.is_initialized() and jax.process_count() > 1
 
 
 class Child(NamedTuple):
@@ -117,8 +134,11 @@ def launch(command: Sequence[str], count: int) -> tuple[int, str]:
     """
     with socket.create_server(("127.0.0.1", 0)) as free:
         coordinator = f"127.0.0.1:{free.getsockname()[1]}"
-    children = [start(command, coordinator, count, index) for index in range(count)]
+    children: list[Child] = []
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # no orphans by `kill` either
     try:
+        for index in range(count):
+            children.append(start(command, coordinator, count, index))
         dead = watch(children)
         words = dead.last_words() if dead else ""
     except KeyboardInterrupt:
@@ -128,13 +148,18 @@ def launch(command: Sequence[str], count: int) -> tuple[int, str]:
     if dead is None:
         return 0, ""
     first, code = children[0].process.returncode, dead.process.returncode
-    if code > 0 and first > 0 and first != LOST_ANOTHER:
-        return first, ""  # a refusal, which the first process has said itself
-    how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"failed with code {code}"
+    if code == first and code > 0 and code != LOST_ANOTHER:
+        return code, ""  # a refusal, which the first process has said itself
+    how = f"failed with code {code}" if code > 0 else f"was ended by {signal_name(-code)}"
     return 1, (
         f"process {dead.number} of {count} {how}{f' ({words})' if words else ''}, so the others"
         f" were stopped; {how_to_resume(command, count)}"
     )
+
+
+def signal_name(number: int) -> str:
+    known = {s.value: s.name for s in signal.Signals}
+    return known.get(number, f"signal {number}")
 
 
 def watch(children: Sequence[Child]) -> Child | None:
@@ -159,10 +184,12 @@ def _blame(code: int) -> int:
 def start(command: Sequence[str], coordinator: str, count: int, index: int) -> Child:
     own = ("--coordinator", coordinator, "--num-processes", str(count), "--process-id", str(index))
     said = tempfile.TemporaryFile() if index else None  # noqa: SIM115 (closed by `end`)
+    share = str(max(1, (os.cpu_count() or 1) // count))
     process = subprocess.Popen(
         [sys.executable, "-m", "dladmm", *command, *own],
         stdout=subprocess.DEVNULL if index else None,
         stderr=said,
+        env={"NPROC": share} | os.environ,  # each its share of the cores
     )
     return Child(index, process, said)
 
@@ -183,7 +210,7 @@ def end(children: Sequence[Child]) -> None:
 
 
 def how_to_resume(command: Sequence[str], count: int) -> str:
-    if "--checkpoint" not in command:
+    if not any(argument.split("=")[0] == "--checkpoint" for argument in command):
         return "without --checkpoint DIR there is nothing to go on from"
     resumed = [*command, *(() if "--resume" in command else ("--resume",))]
     return f"go on with: {shlex.join(['dladmm', 'launch', '-n', str(count), '--', *resumed])}"

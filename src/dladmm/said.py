@@ -42,6 +42,11 @@ def saying_warnings(ignore_convergence: bool = False) -> Iterator[list[str]]:
         typer.echo(f"dladmm: {text}", err=True)
 
 
+def say_at_once(text: str) -> None:
+    """For what a user should know while a long run goes on."""
+    typer.echo(f"dladmm: {text}", err=True)
+
+
 def check_writable(path: Path, option: str, keep: Sequence[str] = ()) -> None:
     """ValueError unless a file can be written at `path`; none of the files `keep` may be there."""
     folder = path.resolve().parent

@@ -76,6 +76,21 @@ def test_columns_are_learned_from_the_first_row_groups_and_classes_from_all(file
     assert rare.target.classes == ("a", "b")
 
 
+def test_a_file_sorted_by_its_target_is_learned_from_its_first_rows(tmp_path):
+    frame = pd.DataFrame({"x": np.arange(60.0), "kind": ["a"] * 50 + ["b"] * 10})
+    frame.to_parquet(tmp_path / "t.parquet", row_group_size=20)
+    preprocessing = learned(pieces(tmp_path / "t.parquet"), "kind", rows=20)
+    assert preprocessing.target.classes == ("a", "b")
+    assert preprocessing.columns[0].mean == pytest.approx(9.5)
+
+
+def test_a_row_group_without_a_cell_does_not_say_what_its_column_is(tmp_path):
+    frame = pd.DataFrame({"where": [None] * 20 + ["Rom", "Köln"] * 10, "y": np.arange(40.0)})
+    frame.to_parquet(tmp_path / "t.parquet", row_group_size=20)
+    some = pieces(tmp_path / "t.parquet", "y")
+    assert joined(list(some.tables(everything(some)))).column("where").kind == "text"
+
+
 IMAGES, LABELS = (N, 3, 2), (N,)
 
 
@@ -166,8 +181,6 @@ def test_a_parquet_file_is_trained_by_batches_from_a_shell(file, tmp_path):
         "8",
         "--batch-size",
         "32",
-        "--max-iter",
-        "15",
     ]
     ran = run(*asked, "--max-iter", "15", "--out", tmp_path / "m", "--json")
     assert ran.code == 0, ran.err

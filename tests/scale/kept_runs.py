@@ -9,7 +9,7 @@ import os
 import sys
 
 
-def run(folder, method, out, every=3, iterations=24, devices=None, slow=0.0, largest_file=None):
+def run(folder, method, out, every=3, iterations=15, devices=None, slow=0.0, largest_file=None):
     """A run with checkpoints; what it ended with goes to `out` as text, bit for bit."""
     import resource
     import time

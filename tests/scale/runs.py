@@ -30,8 +30,7 @@ def problem_and_rows(n=N):
     return Problem.dense(SIZES, "tanh", "log_loss", "l2"), x, np.eye(3)[labels], weights
 
 
-def losses(name, dtype, devices, rows=None, iterations=ITERATIONS, checkpoints=None):
-    """The true training loss after each iteration."""
+def trained(name, dtype, devices, rows=None, iterations=ITERATIONS, checkpoints=None):
     from dladmm import Options, solve
 
     problem, x, y, weights = problem_and_rows()
@@ -39,7 +38,7 @@ def losses(name, dtype, devices, rows=None, iterations=ITERATIONS, checkpoints=N
     options = Options(
         **METHODS[name], max_iter=iterations, tol=0, evaluate_every=10, dtype=dtype, devices=devices
     )
-    result = solve(
+    return solve(
         problem,
         x[rows],
         y[rows],
@@ -47,7 +46,11 @@ def losses(name, dtype, devices, rows=None, iterations=ITERATIONS, checkpoints=N
         options=options,
         checkpoints=checkpoints,
     )
-    return result.history["train_loss"]
+
+
+def losses(*args, **settings):
+    """The true training loss after each iteration."""
+    return trained(*args, **settings).history["train_loss"]
 
 
 def cut_small():
@@ -67,11 +70,12 @@ def moved(folder, method, counts):
     from dladmm import Checkpoints
 
     cut_small()
-    kept = Checkpoints(folder, every=5, resume=True)
+    kept, resumed_from = Checkpoints(folder, every=5, resume=True), []
     for k, count in enumerate(counts, 1):
         part = ITERATIONS * k // len(counts)
-        found = losses(method, "float64", count, iterations=part, checkpoints=kept)
-    return found, losses(method, "float64", None)
+        result = trained(method, "float64", count, iterations=part, checkpoints=kept)
+        resumed_from.append(result.resumed_from)
+    return resumed_from, result.history["train_loss"], losses(method, "float64", None)
 
 
 def as_process(coordinator, count, index, methods, dtype):

@@ -4,6 +4,7 @@ Kills are SIGKILL at seeded moments: some after a number of iterations, some whi
 being written, which is seen by orbax's temporary folder being there when the process is gone.
 """
 
+import fcntl
 import json
 import os
 import shutil
@@ -18,12 +19,14 @@ import jax
 import numpy as np
 import pytest
 from runs import problem_and_rows
+from sklearn.base import clone
 
-from dladmm import Checkpoints, Options, solve
-from dladmm.core.snapshot import Snapshot, digest_of_rows
+from dladmm import Checkpoints, DLADMMClassifier, Options, solve
+from dladmm.core.snapshot import Snapshot, rows_digest
 
 RUNS = Path(__file__).with_name("kept_runs.py")
 KILLS = 20
+pytestmark = pytest.mark.xdist_group("checkpoints")  # one worker has the server
 
 
 class Server:
@@ -85,11 +88,11 @@ def test_a_killed_run_goes_on_to_the_same_bits(server, tmp_path, method):
     for kill in range(kills):
         folder, out = tmp_path / f"run-{kill}", tmp_path / f"{kill}.json"
         in_a_write = kill % 2 == 0
-        wanted = int(random.integers(1, 6))
+        wanted = int(random.integers(1, 4))
         process = server.start(folder=str(folder), out=str(out), **shared)
-        wait_for(lambda: done(folder) >= wanted or out.exists())  # noqa: B023
+        wait_for(lambda: last_kept(folder) >= 3 * wanted)  # noqa: B023
         if in_a_write:
-            wait_for(lambda: being_written(folder) or out.exists())  # noqa: B023
+            wait_for(lambda: being_written(folder))  # noqa: B023
         os.kill(process, signal.SIGKILL)
         assert server.wait() == -signal.SIGKILL
         inside += being_written(folder)
@@ -100,8 +103,12 @@ def test_a_killed_run_goes_on_to_the_same_bits(server, tmp_path, method):
     assert inside >= kills // 3
 
 
-def done(folder):
-    return sum(p.name.isdigit() for p in folder.iterdir()) if folder.exists() else 0
+def kept_in(folder):
+    return sorted(int(p.name) for p in folder.glob("*") if p.name.isdigit())
+
+
+def last_kept(folder):
+    return max(kept_in(folder), default=0)
 
 
 def wait_for(happened, seconds=60):
@@ -115,12 +122,12 @@ def options(**more):
     return Options(method="restored", max_iter=9, tol=0, dtype="float64", **more)
 
 
-def train(folder, *, rows=slice(None), resume=True, hidden=None, **more):
+def train(folder, *, rows=slice(None), resume=True, hidden=None, every=2, **more):
     problem, x, y, weights = problem_and_rows(200)
     if hidden:
         problem = type(problem).dense((6, hidden, 3), "tanh", "log_loss", "l2")
     asked = replace(options(), **more)
-    checkpoints = None if folder is None else Checkpoints(folder, every=2, resume=resume)
+    checkpoints = None if folder is None else Checkpoints(folder, every=every, resume=resume)
     return solve(
         problem,
         x[rows],
@@ -141,7 +148,7 @@ def kept(tmp_path_factory):
 
 
 def test_the_last_few_are_kept_and_keeping_changes_nothing(kept):
-    assert sorted(int(p.name) for p in kept.iterdir() if p.name.isdigit()) == [4, 6, 8]
+    assert kept_in(kept) == [4, 6, 8]
     assert train(None).history["train_loss"] == train(kept).history["train_loss"]
 
 
@@ -218,16 +225,111 @@ def test_a_folder_with_checkpoints_is_refused_unless_the_run_goes_on(kept):
 @pytest.mark.slow
 def test_a_disk_that_takes_no_more_costs_the_checkpoints_and_not_the_run(server, tmp_path):
     """The kernel refuses to write beyond a size, as it does where the disk is full."""
-    shared = {"method": "dladmm", "every": 8}
+    shared = {"method": "dladmm", "every": 6}
     for name, limit in (("free", None), ("full", 2000)):
         out = tmp_path / f"{name}.json"
         server.start(folder=str(tmp_path / name), out=str(out), largest_file=limit, **shared)
         assert server.wait() == 0
     free, full = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("free", "full"))
-    assert (free["warnings"], len(full["warnings"])) == ([], 3)
+    assert (free["warnings"], len(full["warnings"])) == ([], 2)
     assert all("could not be written" in text for text in full["warnings"])
-    assert (done(tmp_path / "free"), done(tmp_path / "full")) == (3, 0)
+    assert (kept_in(tmp_path / "free"), kept_in(tmp_path / "full")) == ([6, 12], [])
     assert (full["history"], full["network"]) == (free["history"], free["network"])
+
+
+def test_a_folder_that_is_gone_costs_the_checkpoints_and_not_the_run(tmp_path):
+    problem, x, y, weights = problem_and_rows(200)
+    folder, told = tmp_path / "run", []
+
+    def remove(progress):
+        if progress.iteration == 3:
+            while folder.exists():  # a checkpoint is being written into it
+                shutil.rmtree(folder, ignore_errors=True)
+            folder.write_text("a file")
+
+    keeping = Checkpoints(folder, every=2, tell=told.append)
+    ended = solve(
+        problem,
+        x,
+        y,
+        sample_weight=weights,
+        options=options(),
+        checkpoints=keeping,
+        callback=remove,
+    )
+    assert ended.history["train_loss"] == train(None).history["train_loss"]
+    assert told
+    assert all("could not be written" in text for text in told)
+
+
+def test_a_folder_belongs_to_one_run_at_a_time(kept):
+    with (kept / ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(ValueError, match="is in use by another run"):
+            train(kept)
+    assert train(kept).resumed_from == 8
+
+
+def test_no_readable_checkpoint_at_all_is_refused(kept, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(kept, folder)
+    for step in kept_in(folder):
+        for file in files_of(folder / str(step) / "run"):
+            flipped(file)
+    with (
+        pytest.warns(UserWarning, match="is damaged"),
+        pytest.raises(ValueError, match="has no checkpoint that can be read"),
+    ):
+        train(folder)
+
+
+@pytest.mark.parametrize("length", [11, 12])
+def test_the_end_of_a_shorter_run_does_not_change_a_longer_one(tmp_path, length):
+    """The real loss of a last iteration is measured, and adaptive penalties look at it."""
+    adaptive = {"method": "dladmm", "rho": 1.5, "nu_schedule": "adaptive", "evaluate_every": 4}
+    train(tmp_path / "run", max_iter=length, every=1, **adaptive)
+    longer = train(tmp_path / "run", max_iter=20, every=1, **adaptive)
+    alone = train(None, max_iter=20, **adaptive)
+    assert longer.resumed_from >= 10
+    for name in ("nu", "lagrangian", "train_loss"):
+        np.testing.assert_array_equal(longer.history[name], alone.history[name])
+    assert alone.history["nu"][-1] > alone.history["nu"][0]
+
+
+def estimator(**more):
+    return DLADMMClassifier((8,), random_state=0, dtype="float64", tol=0, max_iter=12, **more)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_what_an_estimator_watches_goes_on_too(tmp_path):
+    _, x, y, _ = problem_and_rows(300)
+    labels = y.argmax(1)
+    keeping = Checkpoints(tmp_path / "run", every=5, resume=True)
+    watching = {"early_stopping": True, "n_iter_no_change": 100}
+    alone = estimator(**watching).fit(x, labels)
+    estimator(**watching, checkpoints=keeping).set_params(max_iter=7).fit(x, labels)
+    resumed = clone(estimator(**watching, checkpoints=keeping)).fit(x, labels)
+    assert resumed.resumed_from_ == 5
+    assert resumed.validation_scores_ == alone.validation_scores_
+    for one, other in zip(resumed.coefs_, alone.coefs_, strict=True):
+        np.testing.assert_array_equal(one, other)
+    resumed.save(tmp_path / "model")
+    assert DLADMMClassifier.load(tmp_path / "model").checkpoints is None
+
+
+def test_an_estimator_without_a_seed_cannot_go_on(tmp_path):
+    _, x, y, _ = problem_and_rows(50)
+    with pytest.raises(ValueError, match="random_state=None does not fit checkpoints"):
+        DLADMMClassifier(checkpoints=tmp_path / "run").fit(x, y.argmax(1))
+
+
+def test_minutes_are_looked_at(tmp_path):
+    problem, x, y, _ = problem_and_rows(100)
+    never, always = (Checkpoints(tmp_path / f"{m}", minutes=m) for m in (1e6, 0))
+    for keeping in (never, always):
+        solve(problem, x, y, options=options(), checkpoints=keeping)
+    assert kept_in(tmp_path / "1000000.0") == []
+    assert kept_in(tmp_path / "0") == [7, 8, 9]
 
 
 def test_the_digest_sees_every_bit_and_no_padding():
@@ -238,7 +340,7 @@ def test_the_digest_sees_every_bit_and_no_padding():
     changed = rows.copy()
     changed[5, 1] = np.nextafter(11.0, 12.0)
     assert Snapshot((jax.numpy.asarray(changed),), (), {}, 6).digest() != shot.digest()
-    assert digest_of_rows(rows) != digest_of_rows(rows[::-1])
+    assert rows_digest(rows) != rows_digest(rows[::-1])
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from runs import METHODS, found_collectives
+from runs import METHODS, found_collectives, problem_and_rows
+
+from dladmm import Options
+from dladmm.memory import exchanged_bytes
 
 RUNS = Path(__file__).with_name("runs.py")
 DEVICES = (1, 2, 4)
+SCALARS = 60  # at most, that an iteration adds up besides what `exchanged_bytes` counts
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4}  # relative, of the loss after 50 iterations
 
 
@@ -64,16 +68,21 @@ def test_processes_give_the_loss_of_one_device(count):
 @pytest.mark.slow
 def test_a_run_goes_on_with_another_number_of_devices(tmp_path):
     settings = {"folder": str(tmp_path / "run"), "method": "dladmm", "counts": [4, 2, 3, 1, 4]}
-    found, alone = result(start("moved", 4, **settings))
+    resumed_from, found, alone = result(start("moved", 4, **settings))
+    assert resumed_from == [0, 5, 15, 25, 35]  # the last one before each part's own end
     assert len(found) == len(alone) == 50
     assert found[-1] == pytest.approx(alone[-1], rel=TOLERANCE["float64"])
 
 
 @pytest.mark.slow
 def test_only_all_reduces_cross_and_their_size_does_not_depend_on_the_samples():
-    for small, large in result(start("collectives", 4, sizes=[20_011, 60_013])).values():
-        assert small[0] == large[0] == ["all-reduce"]
-        assert 0 < small[1] == large[1]
+    problem = problem_and_rows()[0]
+    for method, found in result(start("collectives", 4, sizes=[20_011, 60_013])).items():
+        (kinds, size), (kinds_of_more, size_of_more) = found
+        assert kinds == kinds_of_more == ["all-reduce"]
+        assert size == size_of_more
+        foretold = exchanged_bytes(problem, Options(method=method))
+        assert foretold < size <= foretold + 4 * SCALARS
 
 
 def test_the_search_for_collectives_finds_them():

@@ -9,11 +9,14 @@ import subprocess
 import sys
 import time
 
+import numpy as np
+import pandas as pd
 import psutil
 import pytest
 
 from dladmm.processes import how_to_resume, join
 
+pytestmark = pytest.mark.xdist_group("launch")  # one worker trains what they all compare with
 PROMISED_SECONDS = 60  # within which the others end
 FIT = ("digits", "--hidden", "12", "--max-iter", "30", "--dtype", "float64", "--json")
 
@@ -76,9 +79,28 @@ def test_a_killed_process_is_named_the_others_end_and_the_run_goes_on(tmp_path, 
 
 
 @pytest.mark.slow
+def test_each_process_reads_its_part_of_a_table_with_a_sorted_target(tmp_path):
+    rng = np.random.default_rng(0)
+    price = np.sort(rng.normal(size=301))
+    price[:160] = price[:160].min()  # the first process sees one value only
+    frame = pd.DataFrame({"price": price, "size": price + 0.1 * rng.normal(size=301)})
+    frame.to_parquet(tmp_path / "t.parquet", row_group_size=64)
+    asked = ("--target", "price", "--hidden", "4", "--max-iter", "20", "--out", tmp_path / "m")
+    code, out, err = ended(dladmm("launch", "-n", 2, "--", "fit", tmp_path / "t.parquet", *asked))
+    assert code == 0, err
+    assert "regression of 'price'" in out
+    assert "301 rows" in out
+    told = float(re.search(r"train R2 ([\d.]+)", out)[1])
+    predicted = dladmm("predict", tmp_path / "m", tmp_path / "t.parquet", "--out",
+                       tmp_path / "p.csv", "--json")  # fmt: skip
+    assert record(predicted)["score"] == pytest.approx(told, abs=1e-3)
+
+
+@pytest.mark.slow
 def test_the_first_process_may_die_as_well(tmp_path):
-    launcher = launched(2, "--out", tmp_path / "m")
-    time.sleep(3)
+    launcher = launched(2, "--out", tmp_path / "m", "--max-iter", "100000")
+    while len(psutil.Process(launcher.pid).children()) < 2:
+        time.sleep(0.01)
     child(launcher, 0).send_signal(signal.SIGKILL)
     code, _, err = ended(launcher, PROMISED_SECONDS)
     assert code == 1

@@ -324,8 +324,7 @@ def method_for(options: Options, resumed: Stream | None = None) -> Method:
     if options.batch_size is None:
         return FullBatch()
     seen = 0 if resumed is None else int(resumed.seen)
-    # The order of rows differs from one resumed pass to the next.
-    return MiniBatch(options.batch_size, options.seed + seen, options.batch_decay, seen)
+    return MiniBatch(options.batch_size, options.seed, options.batch_decay, seen)
 
 
 def padded_data(

@@ -7,7 +7,8 @@ crosses between devices, as all-reduces whose size does not depend on the number
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -64,6 +65,11 @@ def make_mesh(devices: Any) -> Mesh | None:
 
 
 def _mesh(devices: Sequence[Any]) -> Mesh:
+    without = set(range(jax.process_count())) - {d.process_index for d in devices}
+    if without:
+        raise ValueError(
+            f"devices has none of process {min(without)}; expected some of every process, or None"
+        )
     return Mesh(np.asarray(devices, dtype=object), (AXIS,))
 
 
@@ -79,8 +85,14 @@ def own_rows(n_samples: int, mesh: Mesh | None) -> slice:
     if mesh is None:
         return slice(0, n_samples)
     _, rows = layout(n_samples, mesh)
-    mine = [k for k, d in enumerate(mesh.devices.flat) if d.process_index == jax.process_index()]
-    return slice(min(n_samples, rows * mine[0]), min(n_samples, rows * (mine[-1] + 1)))
+    owners = [device.process_index for device in mesh.devices.flat]
+    begins = {process: rows * owners.index(process) for process in set(owners)}
+    if len(begins) > 1 and max(begins.values()) >= n_samples:
+        raise ValueError(
+            f"there are {n_samples} rows for {len(begins)} processes; expected some for each"
+        )
+    mine = begins[jax.process_index()]
+    return slice(min(n_samples, mine), min(n_samples, mine + rows * len(mesh.local_devices)))
 
 
 def layout_of_own(n_own: int, mesh: Mesh | None) -> tuple[int, int, int]:
@@ -129,9 +141,29 @@ def over_processes(values: Any) -> np.ndarray:
     return all_of_them[:, 0] if np.ndim(values) == 0 else all_of_them
 
 
+@contextmanager
+def refused_together() -> Iterator[None]:
+    """A ValueError of one process in all of them: the others would wait for it forever.
+
+    Nothing inside may wait for other processes.
+    """
+    if jax.process_count() == 1:
+        yield
+        return
+    problem = ""
+    try:
+        yield
+    except ValueError as error:
+        problem = str(error) or type(error).__name__
+    told = [text for text in texts_of_processes(problem) if text]
+    if told:
+        raise ValueError(told[0])
+
+
 def texts_of_processes(text: str) -> list[str]:
     """`text` of every process."""
     content = np.frombuffer(text.encode(), np.uint8)
     lengths = over_processes(np.int32(content.size))
-    padded = over_processes(np.pad(content, (0, int(lengths.max()) - content.size)))
+    longest = max(1, int(lengths.max()))  # nothing at all cannot be gathered
+    padded = over_processes(np.pad(content, (0, longest - content.size)))
     return [row[:n].tobytes().decode() for row, n in zip(padded, lengths, strict=True)]

@@ -36,13 +36,14 @@ class Snapshot:
         """The same on any number of devices, and another one if a single bit is."""
         parts: list[Array] = []
         for v in jax.tree.leaves(self.by_sample):
-            parts.append(digest(v, len(parts), 0, v.shape[0] if self.count is None else self.count))
+            rows = v.shape[0] if self.count is None else self.count
+            parts.append(array_digest(v, len(parts), 0, rows))
         for v in jax.tree.leaves(self.rest):
-            parts.append(digest(jnp.ravel(v), len(parts), 0, v.size))
+            parts.append(array_digest(jnp.ravel(v), len(parts), 0, v.size))
         return sum(map(int, parts)) % 2**32
 
 
-class Keeper(Protocol):
+class SnapshotStore(Protocol):
     """Where snapshots go to, and come from."""
 
     def newest(self, like: Snapshot) -> Snapshot | None:
@@ -54,18 +55,18 @@ class Keeper(Protocol):
     def keep(self, iteration: int, snapshot: Snapshot) -> None:
         """Write it in the background. What goes wrong costs this snapshot, not the run."""
 
-    def close(self) -> None:
-        """Wait for what is being written."""
+    def close(self, wait: bool) -> None:
+        """The end of the run; `wait` for what is being written."""
 
 
-class Keeping(Protocol):
+class StoreSettings(Protocol):
     """How snapshots are kept; `open` is called once the run knows what it is."""
 
-    def open(self, identity: Mapping[str, Any]) -> Keeper: ...
+    def open(self, identity: Mapping[str, Any]) -> SnapshotStore: ...
 
 
 @jax.jit
-def digest(v: Array, salt: int, first_row: int, rows: int) -> Array:
+def array_digest(v: Array, salt: int, first_row: int, rows: int) -> Array:
     """sum_i bits_i mix(i) mod 2^32 over the first `rows` rows, which are first_row, ... of all.
 
     A sum of integers: whatever is added first, on whatever device, it is the same.
@@ -84,37 +85,44 @@ def digest(v: Array, salt: int, first_row: int, rows: int) -> Array:
 DIGEST_ROWS = 65_536
 
 
-def digest_of_rows(v: np.ndarray) -> int:
+def rows_digest(v: np.ndarray) -> int:
     """Of the rows of all processes, in their order."""
     before = over_processes(np.int32(v.shape[0]))[: jax.process_index()].sum()
     total = 0
     for start in range(0, v.shape[0], DIGEST_ROWS):
         block = np.asarray(v[start : start + DIGEST_ROWS])
-        total += int(digest(block, 0, int(before) + start, len(block)))
+        total += int(array_digest(block, 0, int(before) + start, len(block)))
     return int(over_processes(np.uint32(total % 2**32)).sum(dtype=np.uint32))
 
 
 # Options that may differ between the run that was interrupted and the one that goes on.
 FREE = ("max_iter", "tol", "patience", "devices")
+FORMAT = 1
 
 
 def identity(
     problem: Problem,
     options: Options,
     arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None],
+    start: Any = None,
 ) -> dict[str, Any]:
-    """What a snapshot belongs to: network, terms, options, and a fingerprint of the data."""
+    """What a snapshot belongs to: network, terms, options, and a fingerprint of the data.
+
+    `start` is the network, or the state, the run was given to begin with.
+    """
     x, y, weights = arrays
     sizes = [problem.layers[0].n_in, *(layer.n_out for layer in problem.layers)]
     return {
+        "format": FORMAT,
         "network": "-".join(map(str, sizes)),
         "activations": [described(f) for f in problem.activations],
         "loss": described(problem.loss),
         "regularizers": [described(term) for term in problem.regularizers],
         "samples": int(over_processes(np.int32(x.shape[0])).sum()),
-        "inputs": digest_of_rows(x),
-        "targets": digest_of_rows(y),
-        "sample weights": None if weights is None else digest_of_rows(weights[:, None]),
+        "inputs": rows_digest(x),
+        "targets": rows_digest(y),
+        "sample weights": None if weights is None else rows_digest(weights[:, None]),
+        "start": None if start is None else Snapshot((), start, {}, None).digest(),
         **{
             field.name: described(getattr(options, field.name))
             for field in fields(options)
@@ -125,9 +133,14 @@ def identity(
 
 def described(value: Any) -> Any:
     """Plain values as they are, terms by their fields; where code lives in memory says nothing."""
+    if isinstance(value, np.generic):
+        value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return value
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+
+
+FINGERPRINTS = ("inputs", "targets", "sample weights", "start")
 
 
 def differences(kept: Mapping[str, Any], now: Mapping[str, Any]) -> str:
@@ -136,7 +149,7 @@ def differences(kept: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     for name in now:
         if kept.get(name) == now[name]:
             continue
-        if name in ("inputs", "targets", "sample weights"):
+        if name in FINGERPRINTS:
             told.append(f"other {name}")
         else:
             told.append(f"{name} {kept.get(name)!r} instead of {now[name]!r}")

@@ -18,8 +18,14 @@ from dladmm.core.methods import Start, method_for, real_loss
 from dladmm.core.options import Callback, Options, Progress, Remembering, Result, Status
 from dladmm.core.problem import Problem
 from dladmm.core.schedules import make_schedule
-from dladmm.core.sharding import make_mesh, over_processes, own_rows, replicate
-from dladmm.core.snapshot import Keeper, Keeping, Snapshot, identity
+from dladmm.core.sharding import (
+    make_mesh,
+    over_processes,
+    own_rows,
+    refused_together,
+    replicate,
+)
+from dladmm.core.snapshot import Snapshot, SnapshotStore, StoreSettings, identity
 from dladmm.core.state import Params, State, initial_params, kept, revived
 from dladmm.core.stream import Batches, Stream
 from dladmm.core.sweep import SweepOptions
@@ -37,7 +43,7 @@ def solve(
     params: Params | None = None,
     stream: Stream | None = None,
     callback: Callback | None = None,
-    checkpoints: Keeping | None = None,
+    checkpoints: StoreSettings | None = None,
 ) -> Result:
     """Minimise Problem 2 for this data, by `options.method`, from `params` or random weights.
 
@@ -48,7 +54,8 @@ def solve(
     """
     options = options or Options()
     check_options(problem, options)
-    arrays = check_inputs(problem, x, y, sample_weight, options.dtype)
+    with refused_together():
+        arrays = check_inputs(problem, x, y, sample_weight, options.dtype)
     if params is not None:
         check_params(problem, params)
     # A context, not a configuration: the caller's own JAX settings stay as they are.
@@ -67,7 +74,7 @@ class _Run:
         params: Params | None,
         stream: Stream | None,
         callback: Callback | None,
-        checkpoints: Keeping | None,
+        checkpoints: StoreSettings | None,
     ):
         self.problem, self.options, self.callback = problem, options, callback
         self.method = method_for(options, stream)
@@ -93,6 +100,7 @@ class _Run:
         self.least_rho = 0.0
         self.recoveries = 0
         self.restarted = False
+        network = params
         if stream is not None:
             params = stream.params
         if params is None:
@@ -114,9 +122,10 @@ class _Run:
         self.message = ""
         self.first, self.resumed_from = 0, 0
         self.start = math.nan
-        self.keeper: Keeper | None = None
+        self.store: SnapshotStore | None = None
         if checkpoints is not None:
-            self._open(checkpoints, arrays)
+            given = stream if stream is not None else network
+            self._open(checkpoints, identity(problem, options, arrays, given))
 
     def _dual_from_gradient(self) -> bool:
         if self.options.dual_start == "auto":
@@ -134,16 +143,17 @@ class _Run:
         if not self.resumed_from:
             where = (self.problem, self.data, self.state, self._penalties())
             self.start = float(self.method.objective(*where))
-        status = Status.MAX_ITER
+        together = jax.process_count() == 1  # else whom to wait for may be gone
         try:
             status = self._loop()
+            together = True
         except KeyboardInterrupt:
-            if jax.process_count() > 1:
-                raise  # the other processes are somewhere else: nothing can be computed together
+            if not together:
+                raise
             status = Status.INTERRUPTED
         finally:
-            if self.keeper is not None:
-                self.keeper.close()
+            if self.store is not None:
+                self.store.close(wait=together)
         return self._finish(status)
 
     def _loop(self) -> Status:
@@ -154,7 +164,7 @@ class _Run:
         pending: _Launched | None = None
         for k in range(self.first, self.options.max_iter + 1):
             verdict = None
-            due = pending is not None and self.keeper is not None and self.keeper.due(k)
+            due = pending is not None and self._is_due(k)
             if pending and (due or not self.method.overlaps):
                 verdict, pending = self._absorb(pending), None
                 if verdict is None and due:
@@ -245,14 +255,29 @@ class _Run:
         self.state, self.restarted = self._restore(), True
         return True
 
-    def _open(
-        self, checkpoints: Keeping, arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None]
-    ) -> None:
+    def _is_due(self, k: int) -> bool:
+        """Whether to keep the run before iteration k.
+
+        Not at its very end if only the end made it measure the loss: a longer run would not have.
+        """
+        as_any_run = k < self.options.max_iter or (k - 1) % self.options.evaluate_every == 0
+        if self.store is None or not (as_any_run or not self.method.has_penalties):
+            return False
+        return self.store.due(k)
+
+    def _open(self, checkpoints: StoreSettings, identity: dict[str, Any]) -> None:
         """Checkpoints of this run, and the newest of them if it is to go on."""
-        self.keeper = checkpoints.open(identity(self.problem, self.options, arrays))
+        count = self._count()
+        if count is None:
+            identity["rows of each process"] = over_processes(self.n_samples).tolist()
+        self.store = checkpoints.open(identity)
         by_sample, rest = kept(self.state)
         networks = (self.good, self.good, self.good)
-        saved = self.keeper.newest(Snapshot(by_sample, (rest, *networks), {}, self._count()))
+        try:
+            saved = self.store.newest(Snapshot(by_sample, (rest, *networks), {}, count))
+        except BaseException:
+            self.store.close(wait=False)
+            raise
         if saved is None:
             return
         (rest, self.good, self.best, watched), plain = saved.rest, saved.plain
@@ -293,8 +318,8 @@ class _Run:
         networks = (self.good, self.best, replicate(watched, self.mesh) if watched else self.good)
         # Copies: iteration k takes over the state's buffers while they are being written.
         by_sample, rest = jax.tree.map(jnp.copy, kept(self.state))
-        assert self.keeper is not None
-        self.keeper.keep(k, Snapshot(by_sample, (rest, *networks), plain, self._count()))
+        assert self.store is not None
+        self.store.keep(k, Snapshot(by_sample, (rest, *networks), plain, self._count()))
 
     def _count(self) -> int | None:
         """The samples of all processes, None where padding stands between those of two."""

@@ -8,18 +8,18 @@ the wanted rows, which may be a memory-mapped file.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from dladmm.data.columns import Table, table_from_arrays
+from dladmm.data.columns import Column, Table, table_from_arrays
 from dladmm.data.datasets import NAMES, idx_file, load_part, scaled
 from dladmm.data.idx import IdxFile
 from dladmm.data.preprocessing import TablePreprocessor
 from dladmm.data.tables import PARQUET, check_readable, parquet_file, read_npy, table_of
-from dladmm.data.target import fit_target
 
 LEARN_ROWS = 200_000  # how many rows, at least, the columns are learned from
 PIECE_ROWS = 16_384  # of an array
@@ -32,7 +32,7 @@ class Pieces(Protocol):
     def n_rows(self) -> int: ...
 
     def tables(self, rows: slice, columns: Sequence[str] | None = None) -> Iterator[Table]:
-        """These rows, some at a time; all columns, or those of these names."""
+        """These rows, some at a time; all columns, or the target alone, given by its name."""
 
 
 class ParquetPieces:
@@ -76,9 +76,10 @@ class ArrayPieces:
 
 def open_array(path: Path) -> Any:
     """An array that is read where it is sliced: a memory map, or a gzipped IDX as a stream."""
-    if path.suffix.lower() == ".npy":
-        return read_npy(path)
-    return IdxFile(path).opened()
+    array = read_npy(path) if path.suffix.lower() == ".npy" else IdxFile(path).opened()
+    if not array.shape:
+        raise ValueError(f"{path} holds a single value; expected one row for each sample")
+    return array
 
 
 def whole_array(path: Path) -> np.ndarray:
@@ -140,35 +141,49 @@ def learned(
         parts.append(part)
         if sum(p.n_rows for p in parts) >= rows:
             break
-    preprocessing = TablePreprocessor.fit(joined(parts), target, **settings)
     whole = joined(list(pieces.tables(everything, [target]))).column(target)
-    standardise = settings.get("standardise_target", True)
-    return replace(preprocessing, target=fit_target(whole, settings.get("task"), standardise))
+    return TablePreprocessor.fit(joined(parts), target, whole_target=whole, **settings)
 
 
 def joined(parts: list[Table]) -> Table:
     """Tables of the same columns, one below the other."""
-    columns = tuple(
-        replace(column, values=np.concatenate([part.column(column.name).values for part in parts]))
-        for column in parts[0].columns
-    )
+    columns = tuple(_joined([part.column(name) for part in parts]) for name in parts[0].names)
     return Table(columns, sum(part.n_rows for part in parts))
 
 
+def _joined(parts: list[Column]) -> Column:
+    """A part without a single cell says nothing about the column's kind."""
+    kind = next((part.kind for part in parts if not part.missing.all()), parts[0].kind)
+    empty = None if kind == "text" else np.nan
+    values = [
+        part.values if part.kind == kind else np.full(len(part.values), empty)
+        for part in parts
+        if part.kind == kind or part.missing.all()
+    ]
+    if len(values) < len(parts):
+        raise ValueError(f"column {parts[0].name!r} is of several kinds; expected one")
+    return replace(parts[0], kind=kind, values=np.concatenate(values))
+
+
 def encoded(
-    pieces: Pieces, preprocessing: TablePreprocessor, rows: slice, file: Path | None
+    pieces: Pieces,
+    preprocessing: TablePreprocessor,
+    rows: slice,
+    file: Path | None,
+    dtype: Any = np.float32,
 ) -> tuple[np.ndarray, np.ndarray]:
     """(inputs, targets) of these rows; the inputs are memory-mapped from `file`, if it is named."""
     shape = (rows.stop - rows.start, sum(spec.n_inputs for spec in preprocessing.columns))
     if file is None:
-        inputs = np.empty(shape, np.float32)
+        inputs = np.empty(shape, dtype)
     else:
-        inputs = np.lib.format.open_memmap(file, mode="w+", dtype=np.float32, shape=shape)
+        inputs = np.lib.format.open_memmap(file, mode="w+", dtype=dtype, shape=shape)
     targets, start = [], 0
     for table in pieces.tables(rows):
         inputs[start : start + table.n_rows] = preprocessing.transform(table)
         targets.append(preprocessing.target.encode(table.column(preprocessing.target.name)))
         start += table.n_rows
-    if isinstance(inputs, np.memmap):
-        inputs.flush()
+    if file is not None:
+        with suppress(OSError):  # where a file in use can go, not even a killed process leaves it
+            file.unlink()
     return inputs, np.concatenate(targets)

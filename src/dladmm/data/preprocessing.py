@@ -80,12 +80,14 @@ class TablePreprocessor:
         standardise: bool = True,
         standardise_target: bool = True,
         source: str = "table",
+        whole_target: Column | None = None,
     ) -> TablePreprocessor:
         """Learn from training rows; what a user should know is said by UserWarnings.
 
         `standardise` False keeps numbers as they are (pixels between 0 and 1 need nothing).
+        `whole_target` is the target of all rows where `table` has only the first of them.
         """
-        learned = fit_target(table.column(target), task, standardise_target)
+        learned = fit_target(whole_target or table.column(target), task, standardise_target)
         features = table.without(target)
         if not features.columns:
             raise ValueError(f"the table has the target {target!r} only; expected other columns")

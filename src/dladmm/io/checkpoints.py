@@ -6,13 +6,14 @@ processes as the run has them, and a text of everything else with its own checks
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import logging
 import shutil
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Real
 from os import PathLike
@@ -25,12 +26,18 @@ import numpy as np
 from jax import Array
 from jax.experimental import multihost_utils
 
-from dladmm.core.sharding import over_processes
+from dladmm.core.sharding import over_processes, refused_together
 from dladmm.core.snapshot import Snapshot, differences
 
 DEFAULT_MINUTES = 10.0
 # How long a process waits for the others to have written their parts.
 WRITE_TIMEOUT_SECONDS = 300
+# Several processes ask each other whether a checkpoint is due, which takes a moment.
+ASK_EVERY = 10
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, stacklevel=3)
 
 
 @dataclass(frozen=True)
@@ -38,7 +45,9 @@ class Checkpoints:
     """Keep a run in `folder`: every so many iterations, every so many minutes, or both.
 
     Without either it is every ten minutes. The last `keep` are kept. With `resume` the run goes on
-    from the newest whole one, if there is any; without, a folder that has some is refused.
+    from the newest whole one, if there is any; without, a folder that has some is refused. `tell`
+    takes what goes wrong, in a sentence; by default it is a warning. Several processes need a
+    folder that all of them see.
     """
 
     folder: str | PathLike[str]
@@ -46,6 +55,7 @@ class Checkpoints:
     minutes: float | None = None
     keep: int = 3
     resume: bool = False
+    tell: Callable[[str], None] = _warn
 
     def __post_init__(self) -> None:
         for name, value in (("every", self.every), ("keep", self.keep)):
@@ -62,33 +72,45 @@ class Checkpoints:
 
 
 class CheckpointFolder:
-    """The checkpoints of one run."""
+    """The checkpoints of one run, a `SnapshotStore`."""
 
     def __init__(self, settings: Checkpoints, identity: dict[str, Any]):
         self.settings, self.identity = settings, identity
         self.folder = Path(settings.folder).absolute()
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.ocp = _orbax()
+        self.kept_at = time.monotonic()
+        with refused_together():
+            steps = self._steps()
+            if steps and not settings.resume:
+                raise ValueError(
+                    f"{settings.folder} holds the checkpoint of iteration {steps[-1]}; expected an"
+                    " empty folder, or to resume"
+                )
+            self.lock = self._locked() if jax.process_index() == 0 else None
         # What matters of orbax's log is raised, and told once, in one sentence.
         self.log = logging.getLogger("absl")
         self.log_level = self.log.level
         self.log.setLevel(logging.CRITICAL)
-        self.manager = self._manager()
-        steps = self.manager.all_steps()
-        if steps and not settings.resume:
-            raise ValueError(
-                f"{settings.folder} holds the checkpoint of iteration {max(steps)}; expected an"
-                " empty folder, or to resume"
-            )
-        self.kept_at = time.monotonic()
+        self.manager: Any = None  # opened by the first checkpoint, and again after one was lost
 
-    def _manager(self) -> Any:
-        ocp = _orbax()
-        options = ocp.CheckpointManagerOptions(
-            max_to_keep=self.settings.keep,
-            cleanup_tmp_directories=True,
-            async_options=ocp.options.AsyncOptions(timeout_secs=WRITE_TIMEOUT_SECONDS),
-        )
-        return ocp.CheckpointManager(self.folder, options=options)
+    def _locked(self) -> Any:
+        """A file only one run can hold, which the system lets go when its process ends."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        file = (self.folder / ".lock").open("w")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            raise ValueError(
+                f"{self.settings.folder} is in use by another run; expected a folder of its own"
+            ) from None
+        return file
+
+    def _steps(self) -> list[int]:
+        """Iterations with a finished checkpoint, ascending."""
+        if not self.folder.is_dir():
+            return []
+        return sorted(int(path.name) for path in self.folder.iterdir() if path.name.isdigit())
 
     def due(self, iteration: int) -> bool:
         every, minutes = self.settings.every, self.settings.minutes
@@ -96,81 +118,107 @@ class CheckpointFolder:
             return True
         if minutes is None and every is not None:
             return False
+        if jax.process_count() > 1 and iteration % ASK_EVERY:
+            return False
         limit = 60 * (DEFAULT_MINUTES if minutes is None else minutes)
         late = time.monotonic() - self.kept_at >= limit
         return bool(over_processes(late)[0])  # the first process's clock is everyone's
 
     def keep(self, iteration: int, snapshot: Snapshot) -> None:
-        ocp = _orbax()
         self.kept_at = time.monotonic()
-        text = json.dumps(
-            {"identity": self.identity, "digest": snapshot.digest(), "plain": snapshot.plain}
-        )
-        record = {"text": text, "sha256": hashlib.sha256(text.encode()).hexdigest()}
-        arrays = ocp.args.PyTreeSave(flat(snapshot))
-        args = ocp.args.Composite(arrays=arrays, run=ocp.args.JsonSave(record))
-        self._finish_last()
+        digest = snapshot.digest()
         try:
-            self.manager.save(iteration, args=args)
+            self._save(iteration, snapshot, digest)
         except Exception as error:  # of orbax, tensorstore or the system: it costs a checkpoint
             self._lost(error)
 
+    def _save(self, iteration: int, snapshot: Snapshot, digest: int) -> None:
+        self._finish_last()
+        if self.manager is None:
+            self.manager = self.ocp.CheckpointManager(
+                self.folder,
+                options=self.ocp.CheckpointManagerOptions(
+                    max_to_keep=self.settings.keep,
+                    cleanup_tmp_directories=True,
+                    async_options=self.ocp.options.AsyncOptions(timeout_secs=WRITE_TIMEOUT_SECONDS),
+                ),
+            )
+        kept = {"identity": self.identity, "digest": digest, "plain": snapshot.plain}
+        text = json.dumps(kept)
+        record = {"text": text, "sha256": hashlib.sha256(text.encode()).hexdigest()}
+        args = self.ocp.args
+        arrays, run = args.PyTreeSave(flat(snapshot)), args.JsonSave(record)
+        if not self.manager.save(iteration, args=args.Composite(arrays=arrays, run=run)):
+            raise ValueError("orbax did not take it")
+
     def _finish_last(self) -> None:
         """Wait for the checkpoint before; a run is not ended by what went wrong with it."""
+        if self.manager is None:
+            return
         try:
             self.manager.wait_until_finished()
         except Exception as error:
             self._lost(error)
 
     def _lost(self, error: Exception) -> None:
-        first_line = next(iter(str(error).splitlines()), type(error).__name__)
-        warnings.warn(
-            f"a checkpoint could not be written to {self.settings.folder}, and the run went on:"
-            f" {first_line[:300]}",
-            stacklevel=2,
+        self.settings.tell(
+            f"a checkpoint could not be written to {self.settings.folder}, and the run goes on:"
+            f" {_first_line(error)}"
         )
-        self.manager = self._manager()  # one that has failed says so forever
+        self.manager = None  # one that has failed says so forever
 
     def newest(self, like: Snapshot) -> Snapshot | None:
-        for step in sorted(self.manager.all_steps(), reverse=True):
+        steps = self._steps()
+        for step in reversed(steps):
+            problem = ""
             try:
-                found = self._read(step, like)
-                problem = None
-            except _OtherRunError as error:
-                raise ValueError(str(error)) from None
+                found, digest = self._read(step, like)
+            except (_OtherRunError, MemoryError, PermissionError):
+                raise
             except Exception as error:
-                problem = next(iter(str(error).splitlines()), type(error).__name__)[:300]
-            if over_processes(problem is None).all():
-                return found
-            warnings.warn(
+                problem = _first_line(error)
+            if over_processes(not problem).all():  # only then may all compute the digest together
+                if found.digest() == digest:
+                    return found
+                problem = "its arrays do not match their checksum"
+            self.settings.tell(
                 f"the checkpoint of iteration {step} in {self.settings.folder} is damaged and was"
-                f" skipped: {problem or 'another process cannot read it'}",
-                stacklevel=2,
+                f" skipped: {problem or 'another process cannot read it'}"
             )
             self._set_aside(step)
+        if steps:
+            raise ValueError(
+                f"{self.settings.folder} has no checkpoint that can be read; expected one, or an"
+                " empty folder to begin anew"
+            )
         return None
 
-    def _read(self, step: int, like: Snapshot) -> Snapshot:
-        ocp = _orbax()
-        args = ocp.args.Composite(run=ocp.args.JsonRestore())
-        record = self.manager.restore(step, args=args)["run"]
-        if hashlib.sha256(record["text"].encode()).hexdigest() != record["sha256"]:
-            raise ValueError("its records do not match their checksum")
-        kept = json.loads(record["text"])
-        other = differences(kept["identity"], self.identity)
-        if other:
-            raise _OtherRunError(
-                f"the checkpoint of iteration {step} in {self.settings.folder} is of another run:"
-                f" it has {other}"
-            )
-        wanted = flat(like)
-        how = {name: _restore_args(ocp, v) for name, v in wanted.items()}
-        args = ocp.args.Composite(arrays=ocp.args.PyTreeRestore(item=wanted, restore_args=how))
-        arrays = self.manager.restore(step, args=args)["arrays"]
-        snapshot = unflat(arrays, like, kept["plain"])
-        if snapshot.digest() != kept["digest"]:
-            raise ValueError("its arrays do not match their checksum")
-        return snapshot
+    def _read(self, step: int, like: Snapshot) -> tuple[Snapshot, int]:
+        """A checkpoint, and what its digest should be; nothing waits for other processes."""
+        me = jax.process_index()
+        alone = self.ocp.options.MultiprocessingOptions(
+            primary_host=me, active_processes={me}, barrier_sync_key_prefix=f"reader-{me}"
+        )
+        options = self.ocp.CheckpointManagerOptions(
+            read_only=True, enable_async_checkpointing=False, multiprocessing_options=alone
+        )
+        args = self.ocp.args
+        with self.ocp.CheckpointManager(self.folder, options=options) as reader:
+            record = reader.restore(step, args=args.Composite(run=args.JsonRestore()))["run"]
+            if hashlib.sha256(record["text"].encode()).hexdigest() != record["sha256"]:
+                raise ValueError("its records do not match their checksum")
+            kept = json.loads(record["text"])
+            other = differences(kept["identity"], self.identity)
+            if other:
+                raise _OtherRunError(
+                    f"the checkpoint of iteration {step} in {self.settings.folder} is of another"
+                    f" run: it has {other}"
+                )
+            wanted = shapes(like)
+            how = {name: _restore_args(self.ocp, v) for name, v in wanted.items()}
+            restore = args.PyTreeRestore(item=wanted, restore_args=how)
+            arrays = reader.restore(step, args=args.Composite(arrays=restore))["arrays"]
+        return unflat(arrays, like, kept["plain"]), kept["digest"]
 
     def _set_aside(self, step: int) -> None:
         """Out of the way of the run, which will write this iteration again."""
@@ -180,50 +228,70 @@ class CheckpointFolder:
             (self.folder / str(step)).rename(aside)
         if jax.process_count() > 1:
             multihost_utils.sync_global_devices(f"set aside {step}")
-        self.manager.reload()
 
-    def close(self) -> None:
-        self._finish_last()
-        self.manager.close()
-        self.log.setLevel(self.log_level)
+    def close(self, wait: bool) -> None:
+        try:
+            if wait:
+                self._finish_last()
+            if wait and self.manager is not None:
+                self.manager.close()
+        except Exception as error:
+            self._lost(error)
+        finally:
+            self.log.setLevel(self.log_level)
+            if self.lock is not None:
+                self.lock.close()
 
 
 class _OtherRunError(ValueError):
     """A whole checkpoint, but of another run: not to be skipped, but said."""
 
 
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), "")[:300] or type(error).__name__
+
+
 def flat(snapshot: Snapshot) -> dict[str, Array]:
     """Every array under a name of its own. Eight-byte numbers go as pairs of four bytes: the
     threads orbax restores in would cut them to four where JAX is not told otherwise."""
-    leaves = {"by_sample": snapshot.by_sample, "rest": snapshot.rest}
     return {
-        f"{part}_{k:03d}": jax.lax.bitcast_convert_type(v, jnp.uint32) if _is_wide(v) else v
-        for part, tree in leaves.items()
-        for k, v in enumerate(jax.tree.leaves(tree))
+        name: jax.lax.bitcast_convert_type(v, jnp.uint32) if _is_wide(v) else v
+        for name, v in _named(snapshot).items()
     }
+
+
+def shapes(like: Snapshot) -> dict[str, jax.ShapeDtypeStruct]:
+    """What `flat` would give, without computing it."""
+
+    def shape(v: Array) -> jax.ShapeDtypeStruct:
+        if _is_wide(v):
+            return jax.ShapeDtypeStruct((*v.shape, 2), jnp.uint32, sharding=v.sharding)
+        return jax.ShapeDtypeStruct(v.shape, v.dtype, sharding=v.sharding)
+
+    return {name: shape(v) for name, v in _named(like).items()}
 
 
 def unflat(arrays: Mapping[str, Array], like: Snapshot, plain: dict[str, Any]) -> Snapshot:
     """The inverse of `flat`, in the shapes of `like`."""
-
-    def part(name: str, tree: Any) -> Any:
-        leaves, structure = jax.tree.flatten(tree)
-        found = [arrays[f"{name}_{k:03d}"] for k in range(len(leaves))]
-        revived = [
-            jax.lax.bitcast_convert_type(v, old.dtype) if _is_wide(old) else v
-            for v, old in zip(found, leaves, strict=True)
-        ]
-        return jax.tree.unflatten(structure, revived)
-
-    by_sample, rest = part("by_sample", like.by_sample), part("rest", like.rest)
+    revived = [
+        jax.lax.bitcast_convert_type(arrays[name], v.dtype) if _is_wide(v) else arrays[name]
+        for name, v in _named(like).items()
+    ]
+    structure = jax.tree.structure((like.by_sample, like.rest))
+    by_sample, rest = jax.tree.unflatten(structure, revived)
     return Snapshot(by_sample, rest, plain, like.count)
+
+
+def _named(snapshot: Snapshot) -> dict[str, Array]:
+    leaves = jax.tree.leaves((snapshot.by_sample, snapshot.rest))
+    return {f"array_{k:03d}": v for k, v in enumerate(leaves)}
 
 
 def _is_wide(v: Array) -> bool:
     return v.dtype.itemsize == 8
 
 
-def _restore_args(ocp: Any, v: Array) -> Any:
+def _restore_args(ocp: Any, v: jax.ShapeDtypeStruct) -> Any:
     # Not strict: another number of devices has another padding, of zeros at the end.
     return ocp.ArrayRestoreArgs(
         sharding=v.sharding, global_shape=v.shape, dtype=v.dtype, strict=False
