@@ -5,6 +5,7 @@ being written, which is seen by orbax's temporary folder being there when the pr
 """
 
 import fcntl
+import gc
 import json
 import os
 import shutil
@@ -26,7 +27,18 @@ from dladmm.core.snapshot import Snapshot, rows_digest
 
 RUNS = Path(__file__).with_name("kept_runs.py")
 KILLS = 20
-pytestmark = pytest.mark.xdist_group("checkpoints")  # one worker has the server
+pytestmark = [
+    pytest.mark.xdist_group("checkpoints"),  # one worker has the server
+    # Of what orbax leaves behind when a file is missing: callbacks of a loop it has closed.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+@pytest.fixture(autouse=True)
+def what_orbax_left_behind():
+    """Is collected here, where it is expected, and not in another test."""
+    yield
+    gc.collect()
 
 
 class Server:
@@ -187,8 +199,6 @@ def values(step):
     ],
     ids=["a bit", "cut", "a file gone", "the records", "the arrays gone"],
 )
-# Of what orbax leaves behind when a file is missing: callbacks of a loop it has closed.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_damaged_checkpoint_is_skipped_with_a_warning(kept, tmp_path, damage):
     folder = tmp_path / "run"
     shutil.copytree(kept, folder)
