@@ -78,7 +78,7 @@ def moved(folder, method, counts):
     return resumed_from, result.history["train_loss"], losses(method, "float64", None)
 
 
-def as_process(coordinator, count, index, methods, dtype):
+def as_process(coordinator, count, index, cases):
     import jax
 
     jax.distributed.initialize(coordinator, count, index)
@@ -86,7 +86,7 @@ def as_process(coordinator, count, index, methods, dtype):
 
     cut_small()
     rows = own_rows(N, make_mesh(None))
-    return [losses(name, dtype, None, rows) for name in methods]
+    return [losses(case["method"], case["dtype"], None, rows) for case in cases]
 
 
 def collectives(sizes):

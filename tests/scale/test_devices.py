@@ -49,20 +49,17 @@ def test_many_devices_give_the_loss_of_one(method, dtype):
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 3])
 def test_processes_give_the_loss_of_one_device(count):
-    methods = ["dladmm", "admm", "restored"]  # batches are drawn from each process's own rows
+    methods = ("dladmm", "admm", "restored")  # batches are drawn from each process's own rows
+    cases = [{"method": method, "dtype": dtype} for method in methods for dtype in TOLERANCE]
     with socket.create_server(("127.0.0.1", 0)) as free:
         coordinator = f"127.0.0.1:{free.getsockname()[1]}"
-    shared = {"coordinator": coordinator, "count": count, "methods": methods, "dtype": "float64"}
+    shared = {"coordinator": coordinator, "count": count, "cases": cases}
     running = [start("as_process", index=index, **shared) for index in range(count)]
     found = [result(process) for process in running]
     assert all(one == found[0] for one in found)
-    alone = result(
-        start(
-            "on_devices", cases=[{"method": m, "dtype": "float64", "devices": 1} for m in methods]
-        )
-    )
-    for losses, expected in zip(found[0], alone, strict=True):
-        assert losses[-1] == pytest.approx(expected[-1], rel=TOLERANCE["float64"])
+    alone = result(start("on_devices", cases=[case | {"devices": 1} for case in cases]))
+    for case, losses, expected in zip(cases, found[0], alone, strict=True):
+        assert losses[-1] == pytest.approx(expected[-1], rel=TOLERANCE[case["dtype"]])
 
 
 @pytest.mark.slow
