@@ -34,13 +34,15 @@ class Snapshot:
 
     def digest(self) -> int:
         """The same on any number of devices, and another one if a single bit is."""
-        parts: list[Array] = []
+        parts: list[int] = []
+        # Each is waited for: programs that add up over the devices of a CPU must not run at once,
+        # or they wait for each other's threads.
         for v in jax.tree.leaves(self.by_sample):
             rows = v.shape[0] if self.count is None else self.count
-            parts.append(array_digest(v, len(parts), 0, rows))
+            parts.append(int(array_digest(v, len(parts), 0, rows)))
         for v in jax.tree.leaves(self.rest):
-            parts.append(array_digest(jnp.ravel(v), len(parts), 0, v.size))
-        return sum(map(int, parts)) % 2**32
+            parts.append(int(array_digest(jnp.ravel(v), len(parts), 0, v.size)))
+        return sum(parts) % 2**32
 
 
 class SnapshotStore(Protocol):
