@@ -23,6 +23,7 @@ from dladmm.data.tables import read_table
 from dladmm.estimators import DLADMMClassifier, DLADMMRegressor
 from dladmm.experiments.course import Course
 from dladmm.files import write_atomically
+from dladmm.fitting import precision
 from dladmm.io.checkpoints import Checkpoints
 from dladmm.io.model_file import LoadedModel, layer_sizes
 
@@ -130,8 +131,9 @@ def _own_rows(
     at_most = max(LEAST_TO_LEARN, pieces.n_rows // jax.process_count())
     rows = min(by_pieces.LEARN_ROWS, at_most)
     preprocessing = by_pieces.learned(pieces, name, rows, **settings)
-    wide = dtype == "float64" or (dtype == "auto" and pieces.n_rows <= SMALL_ROWS)
-    kind = np.float64 if wide else np.float32
+    dtype = precision(dtype, pieces.n_rows, len(preprocessing.input_names))
+    # A dtype that is none is refused by the fit, by its name.
+    kind = np.float64 if dtype == "float64" else np.float32
     X, y = by_pieces.encoded(pieces, preprocessing, own, file, kind)
     test = None
     if data in NAMES and jax.process_index() == 0:
@@ -140,7 +142,6 @@ def _own_rows(
 
 
 LEAST_TO_LEARN = 10_000
-SMALL_ROWS = 10_000  # up to which inputs are kept in float64 unless they are to be float32
 
 
 def course(

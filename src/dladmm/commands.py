@@ -33,6 +33,7 @@ from dladmm.processes import join
 from dladmm.said import check_writable, saving, say_at_once, saying_warnings
 
 if TYPE_CHECKING:
+    from dladmm.core.certificate import Certificate
     from dladmm.data.preprocessing import TablePreprocessor
 
 _Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by `dladmm fit`.")]
@@ -140,16 +141,8 @@ def fit(
         record["test_score"] = steps.score(estimator, *steps.prepared(preprocessing, test))
     if as_json:
         print_json(record)
-        return
-    earlier = record["resumed_from"]
-    before = f", {earlier} of them before this run went on" if earlier else ""
-    typer.echo(
-        f"{record['n_iter']} iterations in {record['seconds']:.1f} s{before}: {record['status']}"
-    )
-    for part in ("train", "test"):
-        if f"{part}_score" in record:
-            typer.echo(f"{part} {_score_text(preprocessing.target.task, record[f'{part}_score'])}")
-    typer.echo(f"\n{estimator.certificate_.summary()}\n\nmodel: {out}")
+    else:
+        _print_fit(record, estimator.certificate_)
 
 
 def predict(
@@ -221,6 +214,18 @@ def inspect(model: _Model, as_json: AsJson = False) -> None:
     if loaded.preprocessing is not None:
         _print_columns(loaded.preprocessing)
     typer.echo(f"\n{estimator.certificate_.summary()}")
+
+
+def _print_fit(record: dict[str, Any], certificate: Certificate) -> None:
+    earlier = record["resumed_from"]
+    before = f", {earlier} of them before this run went on" if earlier else ""
+    typer.echo(
+        f"{record['n_iter']} iterations in {record['seconds']:.1f} s{before}: {record['status']}"
+    )
+    for part in ("train", "test"):
+        if f"{part}_score" in record:
+            typer.echo(f"{part} {_score_text(record['task'], record[f'{part}_score'])}")
+    typer.echo(f"\n{certificate.summary()}\n\nmodel: {record['model']}")
 
 
 def _print_columns(plain: dict[str, Any]) -> None:

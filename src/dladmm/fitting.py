@@ -191,8 +191,7 @@ class DLADMMBase(BaseEstimator):
         drawn = check_random_state(self.random_state).randint(2**31 - 1)
         seed = int(over_processes(np.int32(drawn))[0])  # all processes start from one network
         n_samples = int(over_processes(np.int32(X.shape[0])).sum())
-        small = n_samples * X.shape[1] <= FLOAT64_UP_TO
-        dtype = ("float64" if small else "float32") if self.dtype == "auto" else self.dtype
+        dtype = precision(self.dtype, n_samples, X.shape[1])
         options = self._options(seed, max_iter, dtype, **more)
         check_options(problem, options)
         too_large = advice(problem, X.shape[0], options)
@@ -350,6 +349,13 @@ NOISE = 0.5
 
 # "auto" takes float64 up to this many entries of X: weights equal repeated rows to the last digits.
 FLOAT64_UP_TO = 20_000
+
+
+def precision(dtype: str, n_samples: int, n_features: int) -> str:
+    """What "auto" means for this many samples; any other dtype is itself."""
+    if dtype != "auto":
+        return dtype
+    return "float64" if n_samples * n_features <= FLOAT64_UP_TO else "float32"
 
 
 def densified(X: Any, dtype: str) -> np.ndarray:

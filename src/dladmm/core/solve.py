@@ -123,6 +123,7 @@ class _Run:
         self.first, self.resumed_from = 0, 0
         self.start = math.nan
         self.store: SnapshotStore | None = None
+        self.count: int | None = None
         if checkpoints is not None:
             given = stream if stream is not None else network
             self._open(checkpoints, identity(problem, options, arrays, given))
@@ -260,21 +261,21 @@ class _Run:
 
         Not at its very end if only the end made it measure the loss: a longer run would not have.
         """
-        as_any_run = k < self.options.max_iter or (k - 1) % self.options.evaluate_every == 0
-        if self.store is None or not (as_any_run or not self.method.has_penalties):
+        at_the_end = k == self.options.max_iter and (k - 1) % self.options.evaluate_every != 0
+        if self.store is None or (at_the_end and self.method.has_penalties):
             return False
         return self.store.due(k)
 
     def _open(self, checkpoints: StoreSettings, identity: dict[str, Any]) -> None:
         """Checkpoints of this run, and the newest of them if it is to go on."""
-        count = self._count()
-        if count is None:
+        self.count = self._count()
+        if self.count is None:
             identity["rows of each process"] = over_processes(self.n_samples).tolist()
         self.store = checkpoints.open(identity)
         by_sample, rest = kept(self.state)
         networks = (self.good, self.good, self.good)
         try:
-            saved = self.store.newest(Snapshot(by_sample, (rest, *networks), {}, count))
+            saved = self.store.newest(Snapshot(by_sample, (rest, *networks), {}, self.count))
         except BaseException:
             self.store.close(wait=False)
             raise
@@ -319,7 +320,7 @@ class _Run:
         # Copies: iteration k takes over the state's buffers while they are being written.
         by_sample, rest = jax.tree.map(jnp.copy, kept(self.state))
         assert self.store is not None
-        self.store.keep(k, Snapshot(by_sample, (rest, *networks), plain, self._count()))
+        self.store.keep(k, Snapshot(by_sample, (rest, *networks), plain, self.count))
 
     def _count(self) -> int | None:
         """The samples of all processes, None where padding stands between those of two."""

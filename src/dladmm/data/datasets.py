@@ -18,7 +18,7 @@ from typing import Literal
 
 import numpy as np
 
-from dladmm.data.idx import GZIP_BEGINS, IdxFile
+from dladmm.data.idx import IdxFile, open_unpacked
 
 NAMES = ("digits", "mnist", "fashion-mnist")
 DATA_DIR_VARIABLE = "DLADMM_DATA"
@@ -126,11 +126,9 @@ def _digits() -> Dataset:
 
 def _is_original(path: Path, wanted: str) -> bool:
     """Whether the hash of the decompressed file is the wanted one; read and forgotten."""
-    with path.open("rb") as file:
-        packed = file.read(2) == GZIP_BEGINS
     digest, left = hashlib.sha256(), LARGEST_FILE
     try:
-        with gzip.open(path) if packed else path.open("rb") as stream:
+        with open_unpacked(path) as stream:
             while left > 0 and (content := stream.read(min(left, 2**20))):
                 digest.update(content)
                 left -= len(content)

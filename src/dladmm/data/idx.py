@@ -14,7 +14,16 @@ import numpy as np
 # The third byte of a file, and what it says the entries are; all are big-endian.
 ENTRY_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 LONGEST_HEADER = 4 + 4 * 255
-GZIP_BEGINS = b"\x1f\x8b"
+
+
+def open_unpacked(path: Path) -> IO[bytes]:
+    """The bytes of a file, gzipped or not."""
+    return gzip.open(path) if is_gzipped(path) else path.open("rb")  # type: ignore[return-value]
+
+
+def is_gzipped(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(2) == b"\x1f\x8b"
 
 
 class Header(NamedTuple):
@@ -77,9 +86,8 @@ class IdxFile:
         self.path = path
         if not path.is_file():
             raise ValueError(f"{path} does not exist; expected an IDX or .npy file to read")
-        with path.open("rb") as file:
-            self.zipped = file.read(2) == GZIP_BEGINS
-        with self._open() as stream:
+        self.zipped = is_gzipped(path)
+        with open_unpacked(path) as stream:
             self.header = parse_header(self._read(stream, LONGEST_HEADER), str(path))
         if not self.zipped:
             _check_length(self.header, path.stat().st_size, str(path))
@@ -97,13 +105,13 @@ class IdxFile:
 
     def read(self) -> np.ndarray:
         """All of it."""
-        with self._open() as stream:
+        with open_unpacked(self.path) as stream:
             return parse_idx(self._read(stream, self.header.length + 1), str(self.path))
 
     def stream(self, rows: slice, at_once: int) -> Iterator[np.ndarray]:
         """These rows, `at_once` at a time."""
         row = self.header.row_bytes
-        with self._open() as stream:
+        with open_unpacked(self.path) as stream:
             self._skip(stream, self.header.size + rows.start * row)
             for start in range(rows.start, rows.stop, at_once):
                 count = min(at_once, rows.stop - start)
@@ -112,9 +120,6 @@ class IdxFile:
                     raise ValueError(f"{self.path} is truncated: it ends inside row {start}")
                 entries = np.frombuffer(content, self.header.dtype)
                 yield _native(entries.reshape(count, *self.header.shape[1:]))
-
-    def _open(self) -> IO[bytes]:
-        return gzip.open(self.path) if self.zipped else self.path.open("rb")  # type: ignore[return-value]
 
     def _skip(self, stream: IO[bytes], count: int) -> None:
         while count > 0:

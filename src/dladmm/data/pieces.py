@@ -131,16 +131,15 @@ def learned(
     pieces: Pieces, target: str, rows: int = LEARN_ROWS, **settings: Any
 ) -> TablePreprocessor:
     """Columns from the first `rows`, at least, the target from all of them."""
-    first = next(pieces.tables(slice(0, min(1, pieces.n_rows))), None)
-    if first is None:
-        raise ValueError("the data have no rows; expected at least one")
-    first.column(target)  # refused by name before anything large is read
     everything = slice(0, pieces.n_rows)
     parts: list[Table] = []
     for part in pieces.tables(everything):
+        part.column(target)  # refused by name before more is read
         parts.append(part)
         if sum(p.n_rows for p in parts) >= rows:
             break
+    if not parts:
+        raise ValueError("the data have no rows; expected at least one")
     whole = joined(list(pieces.tables(everything, [target]))).column(target)
     return TablePreprocessor.fit(joined(parts), target, whole_target=whole, **settings)
 

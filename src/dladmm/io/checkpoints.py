@@ -6,7 +6,6 @@ processes as the run has them, and a text of everything else with its own checks
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import logging
@@ -96,6 +95,10 @@ class CheckpointFolder:
     def _locked(self) -> Any:
         """A file only one run can hold, which the system lets go when its process ends."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            import fcntl
+        except ImportError:  # Windows has no such locks
+            return None
         file = (self.folder / ".lock").open("w")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
