@@ -19,6 +19,7 @@ from dladmm.bench.iteration import describe_machine
 from dladmm.core import restored
 from dladmm.core.lagrangian import evaluate
 from dladmm.core.methods import FullBatch, Start, iterate_restored
+from dladmm.core.metric import Metric, damped_inputs, damped_outputs, layer_gains
 from dladmm.core.solve import root_mean_square
 from dladmm.core.state import initial_params
 
@@ -84,7 +85,7 @@ def balanced(problem, data):
     sweep = plain(problem, data)
 
     def advance(state):
-        gains = restored.layer_gains([sums.outputs for sums in state.measured.layers])
+        gains = layer_gains([sums.outputs for sums in state.measured.layers])
         return sweep(state._replace(gains=gains))
 
     return advance
@@ -113,11 +114,11 @@ def conjugate_gradients(steps):
     """CG on K~ in place of its Cholesky factor."""
 
     def direction(sums, gradient, gain):
-        inputs = restored.damped_inputs(sums.inputs, restored.DELTA)
-        outputs = restored.damped_outputs(sums.outputs, restored.EPSILON, gain)
+        inputs = damped_inputs(sums.inputs, restored.DELTA)
+        outputs = damped_outputs(sums.outputs, restored.EPSILON, gain)
         solved = jax.scipy.sparse.linalg.cg(lambda v: inputs @ v, gradient.T, maxiter=steps)[0].T
         factor = jax.scipy.linalg.cho_factor(outputs)
-        return restored.Metric(inputs, outputs, -jax.scipy.linalg.cho_solve(factor, solved))
+        return Metric(inputs, outputs, -jax.scipy.linalg.cho_solve(factor, solved))
 
     return direction
 

@@ -127,10 +127,7 @@ def _own_rows(
         raise ValueError("--target is missing; expected the name of a column")
     if data in NAMES:
         settings = settings | {"standardise": False, "source": data}
-    # Columns are learned from no more rows than a process may hold.
-    at_most = max(LEAST_TO_LEARN, pieces.n_rows // jax.process_count())
-    rows = min(by_pieces.LEARN_ROWS, at_most)
-    preprocessing = by_pieces.learned(pieces, name, rows, **settings)
+    preprocessing = by_pieces.learned(pieces, name, **settings)
     dtype = precision(dtype, pieces.n_rows, len(preprocessing.input_names))
     # A dtype that is none is refused by the fit, by its name.
     kind = np.float64 if dtype == "float64" else np.float32
@@ -139,9 +136,6 @@ def _own_rows(
     if data in NAMES and jax.process_index() == 0:
         test = table_from_arrays(*load_part(data, data_dir, "test"))
     return TrainingRows(preprocessing, X, y, test)
-
-
-LEAST_TO_LEARN = 10_000
 
 
 def course(

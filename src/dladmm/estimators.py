@@ -145,8 +145,7 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on all rows; Ctrl-C keeps the best network so far."""
         reset = not (self.warm_start and hasattr(self, "classes_"))
-        X, y = self._validated(X, y, reset=reset)
-        check_classification_targets(y)
+        X, y = self._validated_classes(X, y, reset)
         if reset:
             self.classes_ = _classes_of_processes(np.unique(y))
         Y, weights = self._encoded(X, y, sample_weight)
@@ -156,13 +155,18 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """One pass over these rows; `classes` names all classes in the first call."""
         first = not hasattr(self, "coefs_")
-        X, y = self._validated(X, y, reset=first)
-        check_classification_targets(y)
+        X, y = self._validated_classes(X, y, first)
         if first:
             self.classes_ = _classes_of_processes(np.unique(y if classes is None else classes))
         Y, weights = self._encoded(X, y, sample_weight)
         self._pass(X, Y, weights, first)
         return self
+
+    def _validated_classes(self, X: Any, y: Any, reset: bool) -> tuple[Any, np.ndarray]:
+        X, y = self._validated(X, y, reset=reset)
+        with refused_together():
+            check_classification_targets(y)
+        return X, y
 
     def _encoded(
         self, X: Any, y: np.ndarray, sample_weight: Any
@@ -182,7 +186,8 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
         Y = one_hot[:, 1:] if loss.one_vs_rest and len(self.classes_) == 2 else one_hot
         if sample_weight is None and self.class_weight is None:
             return Y, None
-        weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+        with refused_together():
+            weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         if self.class_weight is not None:
             weights = weights * compute_sample_weight(self._class_weight(codes), y)
         return Y, weights
@@ -258,7 +263,8 @@ class DLADMMRegressor(RegressorMixin, DLADMMBase):
         self.y_is_vector_ = y.ndim == 1
         weights = None
         if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+            with refused_together():
+                weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         return X, np.asarray(y, dtype=np.float64).reshape(X.shape[0], -1), weights
 
     def predict(self, X: Any) -> np.ndarray:

@@ -43,14 +43,15 @@ def exchanged_bytes(problem: Problem, options: Options) -> int:
     """What the all-reduces of one iteration add up over devices, but for some scalars.
 
     It does not depend on the number of samples. Restored sweeps: per trial of a step, of which one
-    suffices nearly always; over mini-batches, per batch that renews the metric. The paper's method
-    with an l2 regulariser or none.
+    suffices nearly always; over mini-batches, per batch, one that renews the metric. The paper's
+    method with an l2 regulariser or none.
     """
     numbers = 0
     for l, layer in enumerate(problem.layers):
         n_in, n_out = layer.n_in, layer.n_out
         if options.method == "restored":  # the gradient and its squares, the moments of a and r
-            numbers += 2 * n_out * (n_in + 1) + (n_in + 1) ** 2 + n_out**2
+            gradients = 1 if options.batch_size else 2
+            numbers += gradients * n_out * (n_in + 1) + (n_in + 1) ** 2 + n_out**2
         elif options.method == "dladmm":  # b twice; W and |A(G)|^2 twice, W_1 once
             numbers += 2 * n_out + (n_out * n_in if l == 0 else 2 * n_out * (n_in + 1))
         else:  # means of a and z, the Gram matrix, and the products with z

@@ -175,10 +175,11 @@ def watch(children: Sequence[Child]) -> Child | None:
 
 
 def _blame(code: int) -> int:
-    """Least for who was killed, then who failed by itself, then who was only left alone."""
+    """Least for who was killed, then who failed, then who was aborted, as JAX aborts who has lost
+    another for long, then who has said that it lost another."""
     if code < 0:
-        return 3 if -code in (signal.SIGTERM, signal.SIGABRT) else 0
-    return 2 if code == LOST_ANOTHER else 1
+        return 2 if -code == signal.SIGABRT else 0
+    return 3 if code == LOST_ANOTHER else 1
 
 
 def start(command: Sequence[str], coordinator: str, count: int, index: int) -> Child:
@@ -195,7 +196,9 @@ def start(command: Sequence[str], coordinator: str, count: int, index: int) -> C
 
 
 def end(children: Sequence[Child]) -> None:
-    """Wait a little for those that still run, then end them, politely first."""
+    """Wait a little for those that still run, then end them, politely first; not to be hurried."""
+    for asked in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(asked, signal.SIG_IGN)
     for last_resort in (subprocess.Popen.terminate, subprocess.Popen.kill):
         deadline = time.monotonic() + GRACE_SECONDS
         while time.monotonic() < deadline and any(c.process.poll() is None for c in children):

@@ -11,6 +11,7 @@ from tolerances import EXACT_STEP, INNER_PROX, ROUNDING, WEIGHTED_RUN
 
 from dladmm import Options, Params, Problem, Status, forward, solve
 from dladmm.core import restored
+from dladmm.core.metric import prox_in_metric
 from dladmm.core.samples import Samples
 from dladmm.core.state import Data, initial_params, make_data
 from dladmm.terms.regularizers import L1, L2, Box
@@ -167,7 +168,7 @@ def test_the_prox_in_the_metric_lowers_its_model_towards_the_minimum(term):
         quadratic = jnp.sum((m.outputs @ D @ m.inputs) * D) / (2 * t)
         return float(jnp.sum(G * D) + quadratic + term.value(new[:, :-1]))
 
-    few = model(restored.prox_in_metric(term, V, G, m, t))
+    few = model(prox_in_metric(term, V, G, m, t))
     # The oracle: plain proximal gradient steps in NumPy, very many of them.
     bound = np.linalg.norm(m.inputs, 2) * np.linalg.norm(m.outputs, 2) / float(t)
     best = np.asarray(V)
@@ -191,7 +192,10 @@ def test_a_step_far_too_long_is_shortened_until_the_loss_falls():
 
 
 def test_a_network_without_error_stays_where_it_is():
-    problem, params, x, y = teacher()
+    problem, params, x, _ = teacher("relu")
+    # Of eighths: no product or sum is rounded, so the error is zero on any processor.
+    params, x = jax.tree.map(lambda v: np.round(8 * v) / 8, (params, x))
+    y = network(params, x, relu)
     data = make_data(problem, jnp.asarray(x), jnp.asarray(y), None, with_gram=False)
     state = restored.begin(problem, data, jax.tree.map(jnp.asarray, params))
     new, record = restored.restored_sweep(problem, data, state)
@@ -200,7 +204,7 @@ def test_a_network_without_error_stays_where_it_is():
         np.array_equal(a, b)
         for a, b in zip(jax.tree.leaves(new.params), jax.tree.leaves(params), strict=True)
     )
-    assert float(record.gradient) <= ROUNDING * len(x)
+    assert float(record.gradient) == 0
 
 
 # Whole runs.
@@ -227,8 +231,9 @@ def test_the_true_loss_never_rises(loss, activation, regularizer):
         options=Options(method="restored", max_iter=25, tol=0, dtype="float64"),
         callback=lambda p: values.append(float(objective(problem, data, p.params))) and None,
     )  # fmt: skip
-    assert all(after <= before for before, after in pairwise(values))
-    np.testing.assert_allclose(values, result.history["lagrangian"], rtol=EXACT_STEP)
+    recorded = result.history["lagrangian"]
+    assert all(after <= before for before, after in pairwise(recorded))
+    np.testing.assert_allclose(values, recorded, rtol=EXACT_STEP)
     assert values[-1] < values[0]
     assert result.certificate.rises == 0
     assert 0 < result.certificate.accepted <= 1

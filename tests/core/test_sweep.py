@@ -1,6 +1,8 @@
 """One iteration of each method against the paper's formulas in plain NumPy, and whole runs
 against themselves: compiled or not, one seed or another, one precision or the other."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -225,15 +227,16 @@ def drift(problem, x, state):
 @pytest.mark.float32
 def test_running_products_do_not_drift_in_float32_and_refreshing_them_helps():
     problem, x, y = small("log_loss", 60, (6, 8, 3))
+    long = Options(max_iter=1000, tol=0, evaluate_every=1000)
     often, never = (
-        drift(problem, x, solve(problem, x, y, options=options).state)
-        for options in (
-            Options(max_iter=1000, tol=0, evaluate_every=1000, refresh_every=every)
-            for every in (100, 2000)
-        )
+        [
+            drift(problem, x, solve(problem, x, y, options=replace(long, **how)).state)
+            for how in ({"refresh_every": every, "seed": seed} for seed in range(3))
+        ]
+        for every in (100, 2000)
     )
-    assert often <= FLOAT32_DRIFT
-    assert often * DRIFT_SAVED < never
+    assert max(often) <= FLOAT32_DRIFT
+    assert np.linalg.norm(often) * DRIFT_SAVED < np.linalg.norm(never)
 
 
 @pytest.mark.float32

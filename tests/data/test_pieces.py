@@ -12,7 +12,7 @@ from tolerances import FLOAT32_ROUNDING
 
 from dladmm.command_steps import prepared
 from dladmm.data.columns import table_from_arrays
-from dladmm.data.pieces import encoded, joined, learned, pieces_of
+from dladmm.data.pieces import encoded, joined, learned, pieces_of, rows_to_learn
 from dladmm.data.preprocessing import TablePreprocessor
 from dladmm.data.tables import read_table
 
@@ -68,12 +68,27 @@ def test_encoded_rows_are_those_of_the_whole_table(file, tmp_path):
     np.testing.assert_array_equal(y_part, y[45:120])
 
 
-def test_columns_are_learned_from_the_first_row_groups_and_classes_from_all(file):
+def test_columns_are_learned_from_the_first_rows_and_classes_from_all(file):
     some = pieces(file)
-    first_two = joined(list(some.tables(slice(0, 100))))
+    first = joined(list(some.tables(slice(0, 60))))
     rare = learned(some, "kind", rows=60)
-    assert rare.columns == TablePreprocessor.fit(first_two, "kind").columns
+    assert rare.columns == TablePreprocessor.fit(first, "kind").columns
     assert rare.target.classes == ("a", "b")
+
+
+def test_a_row_group_may_be_the_whole_file(file, monkeypatch):
+    monkeypatch.setattr("dladmm.data.pieces.PARQUET_ROWS", 20)
+    some = pieces(file)
+    assert [table.n_rows for table in some.tables(slice(95, 160))] == [5, 20, 20, 10, 10]
+    again = joined(list(some.tables(slice(95, 160))))
+    assert list(again.column("where").values) == list(
+        read_table(file).column("where").values[95:160]
+    )
+
+
+def test_how_many_rows_are_learned_from_depends_on_the_table_alone():
+    numbers = (100, 10_000, 40_000, 160_000, 10**9)
+    assert [rows_to_learn(n) for n in numbers] == [100, 10_000, 10_000, 20_000, 200_000]
 
 
 def test_a_file_sorted_by_its_target_is_learned_from_its_first_rows(tmp_path):

@@ -10,6 +10,7 @@ from evaluation_records import SCALE
 from dladmm.data.datasets import load_dataset
 from dladmm.experiments import paper
 from dladmm.experiments import reproduce as making
+from dladmm.experiments.claims import WORDS
 from dladmm.experiments.present import present
 
 pytestmark = pytest.mark.float32
@@ -84,9 +85,9 @@ def test_from_a_shell_to_files_and_claims(digits, tmp_path):
     assert ran.code == 0, ran.err
     assert "runs, about" in ran.err
     assert (tmp_path / "table3.png").read_bytes().startswith(b"\x89PNG")
-    assert "holds" in ran.out
     assert ran.out.rstrip().endswith("report.html")
     claims = json.loads((tmp_path / "claims.json").read_text())
+    assert all(WORDS[row["holds"]] in ran.out for row in claims)
     assert {row["holds"] is not None for row in claims if row["place"] == "Table 3"} == {True}
     again = run("reproduce", "report", "--out", tmp_path, "--json")
     assert again.json["claims"] == claims

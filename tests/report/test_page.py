@@ -12,6 +12,7 @@ from dladmm.report.page import claims_html, report_page, write_report
 from dladmm.report.panels import pictures
 from dladmm.report.plots import plot_picture
 
+pytestmark = pytest.mark.xdist_group("browser")  # one is enough
 PANELS = sum(len(picture.panels) for record in RECORDS.values() for picture in pictures(record))
 
 
@@ -60,7 +61,10 @@ def browser():
         "--disable-sync", "--window-size=1280,1000",
     ):  # fmt: skip
         options.add_argument(flag)
-    with webdriver.Chrome(options, webdriver.ChromeService(driver)) as window:
+    service = webdriver.ChromeService(driver)
+    # A driver that ends before it answers would be an error; it is ended by a signal anyway.
+    service.send_remote_shutdown_command = lambda: None
+    with webdriver.Chrome(options, service) as window:
         window.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": LISTENER})
         yield window
 
@@ -81,12 +85,21 @@ addEventListener("unhandledrejection", (event) => complain(event.reason));
 
 def opened(browser, path):
     """What went wrong while the page opened: warnings, errors, files that were not found."""
+    from selenium.common.exceptions import WebDriverException
     from selenium.webdriver.support.wait import WebDriverWait
 
-    browser.get(path.resolve().as_uri())  # on a busy machine it comes back before the page is whole
-    whole = "return document.readyState === 'complete'"
-    WebDriverWait(browser, timeout=60).until(lambda window: window.execute_script(whole))
-    return browser.execute_script("return window.complaints")
+    address = path.resolve().as_uri()
+    browser.get(address)  # on a busy machine it comes back before the page is whole, or even there
+    whole = (
+        "return location.href === arguments[0] && document.readyState === 'complete'"
+        " && Array.isArray(window.complaints)"
+    )
+    patient = WebDriverWait(browser, timeout=60, ignored_exceptions=[WebDriverException])
+    patient.until(lambda window: window.execute_script(whole, address))
+    # What the page has put off until it was whole comes first.
+    return browser.execute_async_script(
+        "const done = arguments[0]; setTimeout(() => done(window.complaints), 0)"
+    )
 
 
 def test_it_opens_without_an_error_and_draws_every_figure(browser, tmp_path):

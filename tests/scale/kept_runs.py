@@ -13,7 +13,6 @@ def run(folder, method, out, every=3, iterations=15, devices=None, slow=0.0, lar
     """A run with checkpoints; what it ended with goes to `out` as text, bit for bit."""
     import resource
     import time
-    import warnings
 
     import jax
     import numpy as np
@@ -29,17 +28,16 @@ def run(folder, method, out, every=3, iterations=15, devices=None, slow=0.0, lar
     free = resource.getrlimit(resource.RLIMIT_FSIZE)
     if largest_file is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, free[1]))
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        result = solve(
-            problem,
-            x,
-            y,
-            sample_weight=weights,
-            options=options,
-            checkpoints=Checkpoints(folder, every=every, resume=True),
-            callback=lambda progress: time.sleep(slow),
-        )
+    said = []
+    result = solve(
+        problem,
+        x,
+        y,
+        sample_weight=weights,
+        options=options,
+        checkpoints=Checkpoints(folder, every=every, resume=True, tell=said.append),
+        callback=lambda progress: time.sleep(slow),
+    )
     resource.setrlimit(resource.RLIMIT_FSIZE, free)
     history = {name: v for name, v in result.history.items() if name != "seconds"}
     network = [np.asarray(v).tobytes().hex() for v in jax.tree.leaves(result.params)]
@@ -47,7 +45,7 @@ def run(folder, method, out, every=3, iterations=15, devices=None, slow=0.0, lar
         "history": {name: [float(k).hex() for k in v] for name, v in history.items()},
         "network": network,
         "resumed_from": result.resumed_from,
-        "warnings": [str(warning.message) for warning in said],
+        "said": said,
     }
     with open(f"{out}.part", "w") as file:
         json.dump(told, file)

@@ -91,16 +91,13 @@ def as_process(coordinator, count, index, cases):
 
 def collectives(sizes):
     """(kinds, bytes of results) of the collectives in each method's iteration on four devices."""
-    return {
-        method: [compiled_collectives(method, n) for n in sizes]
-        for method in ("dladmm", "admm", "restored")
-    }
+    return {method: [compiled_collectives(method, n) for n in sizes] for method in METHODS}
 
 
 def compiled_collectives(method, n):
     import jax.numpy as jnp
 
-    from dladmm.core import methods
+    from dladmm.core import methods, stream
     from dladmm.core.sharding import make_mesh, replicate
     from dladmm.core.state import initial_params
     from dladmm.core.sweep import SweepOptions
@@ -109,9 +106,16 @@ def compiled_collectives(method, n):
     problem, x, y, weights = problem_and_rows(n)
     mesh = make_mesh(4)
     arrays = tuple(v.astype(np.float32) for v in (x, y, weights))
+    params = replicate(initial_params(problem, "he", 0, jnp.dtype("float32")), mesh)
+    if method == "batches":
+        batches = stream.Batches(*arrays, size=64, seed=0, mesh=mesh)
+        state, batch = stream.begin(problem, params), batches.placed(*next(batches.epoch()))
+        one = np.float32(1)
+        refresh = stream.refresh.lower(problem, state, batch, first=False)
+        step = stream.batch_step.lower(problem, state, batch, one, one)
+        return found_collectives(refresh.compile().as_text() + step.compile().as_text())
     how = methods.FullBatch() if method == "restored" else methods.Relaxed(method)
     data = how.prepare(problem, arrays, mesh)
-    params = replicate(initial_params(problem, "he", 0, jnp.dtype("float32")), mesh)
     state = how.begin(problem, data, params, methods.Start())
     if method == "restored":
         lowered = methods.iterate_restored.lower(problem, data, state)

@@ -12,21 +12,25 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import jax
 import numpy as np
+import psutil
 import pytest
 from runs import problem_and_rows
 from sklearn.base import clone
 
 from dladmm import Checkpoints, DLADMMClassifier, Options, solve
-from dladmm.core.snapshot import Snapshot, rows_digest
+from dladmm.core.snapshot import Snapshot, differences, rows_digest
 
 RUNS = Path(__file__).with_name("kept_runs.py")
 KILLS = 20
+LIMIT_SECONDS = 300  # for a run of a second
 pytestmark = [
     pytest.mark.xdist_group("checkpoints"),  # one worker has the server
     # Of what orbax leaves behind when a file is missing: callbacks of a loop it has closed.
@@ -53,18 +57,35 @@ class Server:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
-        assert self.process.stdout.readline() == "ready\n"
+        assert self._line() == "ready\n"
+
+    def _line(self):
+        """What it says next; a run that hangs is ended, and the test with it."""
+        limit = threading.Timer(LIMIT_SECONDS, os.killpg, (self.process.pid, signal.SIGKILL))
+        limit.start()
+        try:
+            return self.process.stdout.readline()
+        finally:
+            limit.cancel()
 
     def start(self, **settings):
         """The process id of a run."""
         self.process.stdin.write(json.dumps(settings) + "\n")
         self.process.stdin.flush()
-        return int(self.process.stdout.readline())
+        return int(self._line())
 
     def wait(self):
         """The exit code of the run."""
-        return int(self.process.stdout.readline())
+        return int(self._line())
+
+    def kill(self, process, happened):
+        """SIGKILL this run once something has happened; False where it had ended before."""
+        wait_for(lambda: happened() or not psutil.pid_exists(process))
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+        return self.wait() == -signal.SIGKILL
 
     def close(self):
         self.process.communicate()
@@ -91,27 +112,31 @@ def bits(file):
 def test_a_killed_run_goes_on_to_the_same_bits(server, tmp_path, method):
     random = np.random.default_rng(len(method))
     undisturbed = tmp_path / "undisturbed.json"
-    shared = {"method": method, "slow": 0.01}
+    shared = {"method": method, "slow": 0.02}
     server.start(folder=str(tmp_path / "whole"), out=str(undisturbed), **shared)
     assert server.wait() == 0
     # Restored sweeps carry most of the kills; the other methods share the code that keeps them.
     kills = KILLS - 8 if method == "restored" else 4
-    inside = 0
-    for kill in range(kills):
-        folder, out = tmp_path / f"run-{kill}", tmp_path / f"{kill}.json"
-        in_a_write = kill % 2 == 0
-        wanted = int(random.integers(1, 4))
+    done = inside = 0
+    for attempt in range(3 * kills):
+        folder, out = tmp_path / f"run-{attempt}", tmp_path / f"{attempt}.json"
+        in_a_write, wanted = done % 2 == 0, 3 * int(random.integers(0, 4))
+
+        def moment(folder=folder, in_a_write=in_a_write, wanted=wanted):
+            return last_kept(folder) >= wanted and (not in_a_write or being_written(folder))
+
         process = server.start(folder=str(folder), out=str(out), **shared)
-        wait_for(lambda: last_kept(folder) >= 3 * wanted)  # noqa: B023
-        if in_a_write:
-            wait_for(lambda: being_written(folder))  # noqa: B023
-        os.kill(process, signal.SIGKILL)
-        assert server.wait() == -signal.SIGKILL
+        if not server.kill(process, moment):
+            continue  # on a busy machine a run may end before it is killed
+        done += 1
         inside += being_written(folder)
         server.start(folder=str(folder), out=str(out), **shared)
         assert server.wait() == 0
-        assert json.loads(out.read_text())["resumed_from"] >= 3
+        assert json.loads(out.read_text())["resumed_from"] >= wanted
         assert bits(out) == bits(undisturbed)
+        if done == kills:
+            break
+    assert done == kills
     assert inside >= kills // 3
 
 
@@ -227,6 +252,12 @@ def test_the_checkpoint_of_another_run_is_refused_by_what_differs(kept, other, n
     assert "\n" not in str(refused.value)
 
 
+def test_a_checkpoint_that_knows_more_than_the_run_is_another_run_s():
+    assert differences({"samples": 3, "rows of each process": [1, 2]}, {"samples": 3}) == (
+        "rows of each process [1, 2] instead of None"
+    )
+
+
 def test_a_folder_with_checkpoints_is_refused_unless_the_run_goes_on(kept):
     with pytest.raises(ValueError, match="holds the checkpoint of iteration 8; expected an empty"):
         train(kept, resume=False)
@@ -241,8 +272,8 @@ def test_a_disk_that_takes_no_more_costs_the_checkpoints_and_not_the_run(server,
         server.start(folder=str(tmp_path / name), out=str(out), largest_file=limit, **shared)
         assert server.wait() == 0
     free, full = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("free", "full"))
-    assert (free["warnings"], len(full["warnings"])) == ([], 2)
-    assert all("could not be written" in text for text in full["warnings"])
+    assert (free["said"], len(full["said"])) == ([], 2)
+    assert all("could not be written" in text for text in full["said"])
     assert (kept_in(tmp_path / "free"), kept_in(tmp_path / "full")) == ([6, 12], [])
     assert (full["history"], full["network"]) == (free["history"], free["network"])
 
@@ -253,9 +284,10 @@ def test_a_folder_that_is_gone_costs_the_checkpoints_and_not_the_run(tmp_path):
 
     def remove(progress):
         if progress.iteration == 3:
-            while folder.exists():  # a checkpoint is being written into it
+            while not folder.is_file():  # a checkpoint is being written into it
                 shutil.rmtree(folder, ignore_errors=True)
-            folder.write_text("a file")
+                with suppress(IsADirectoryError):
+                    folder.write_text("a file")
 
     keeping = Checkpoints(folder, every=2, tell=told.append)
     ended = solve(
@@ -286,11 +318,10 @@ def test_no_readable_checkpoint_at_all_is_refused(kept, tmp_path):
     for step in kept_in(folder):
         for file in files_of(folder / str(step) / "run"):
             flipped(file)
-    with (
-        pytest.warns(UserWarning, match="is damaged"),
-        pytest.raises(ValueError, match="has no checkpoint that can be read"),
-    ):
-        train(folder)
+    for _ in range(2):  # nothing is moved away, or the next try would begin anew without a word
+        with pytest.raises(ValueError, match="has no checkpoint that can be read"):
+            train(folder)
+    assert kept_in(folder) == kept_in(kept)
 
 
 @pytest.mark.parametrize("length", [11, 12])

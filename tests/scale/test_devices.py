@@ -6,21 +6,27 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import jax
 import pytest
 from runs import METHODS, found_collectives, problem_and_rows
 
 from dladmm import Options
+from dladmm.core import sharding
 from dladmm.memory import exchanged_bytes
 
 RUNS = Path(__file__).with_name("runs.py")
-DEVICES = (1, 2, 4)
+DEVICES = (1, 2, 4)  # against None: no mesh at all
 SCALARS = 60  # at most, that an iteration adds up besides what `exchanged_bytes` counts
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4}  # relative, of the loss after 50 iterations
 
 
 def start(name, devices=1, **settings):
-    flags = f"--xla_force_host_platform_device_count={devices}"
+    flags = (
+        f"--xla_force_host_platform_device_count={devices}"
+        " --xla_cpu_collective_call_terminate_timeout_seconds=600"  # two cores may be busy
+    )
     environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
     command = [sys.executable, str(RUNS), name, json.dumps(settings)]
     return subprocess.Popen(
@@ -29,7 +35,10 @@ def start(name, devices=1, **settings):
 
 
 def result(process):
-    out, err = process.communicate(timeout=600)
+    try:
+        out, err = process.communicate(timeout=600)
+    finally:
+        process.kill()
     assert process.returncode == 0, err[-4000:]
     return json.loads(out.splitlines()[-1])
 
@@ -38,7 +47,7 @@ def result(process):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_many_devices_give_the_loss_of_one(method, dtype):
-    cases = [{"method": method, "dtype": dtype, "devices": count} for count in DEVICES]
+    cases = [{"method": method, "dtype": dtype, "devices": count} for count in (None, *DEVICES)]
     one, *others = result(start("on_devices", max(DEVICES), cases=cases))
     assert one[-1] < one[0]
     for many in others:
@@ -57,7 +66,7 @@ def test_processes_give_the_loss_of_one_device(count):
     running = [start("as_process", index=index, **shared) for index in range(count)]
     found = [result(process) for process in running]
     assert all(one == found[0] for one in found)
-    alone = result(start("on_devices", cases=[case | {"devices": 1} for case in cases]))
+    alone = result(start("on_devices", cases=[case | {"devices": None} for case in cases]))
     for case, losses, expected in zip(cases, found[0], alone, strict=True):
         assert losses[-1] == pytest.approx(expected[-1], rel=TOLERANCE[case["dtype"]])
 
@@ -78,8 +87,28 @@ def test_only_all_reduces_cross_and_their_size_does_not_depend_on_the_samples():
         (kinds, size), (kinds_of_more, size_of_more) = found
         assert kinds == kinds_of_more == ["all-reduce"]
         assert size == size_of_more
-        foretold = exchanged_bytes(problem, Options(method=method))
+        foretold = exchanged_bytes(problem, Options(**METHODS[method]))
         assert foretold < size <= foretold + 4 * SCALARS
+
+
+def fake_devices(*owners):
+    return [SimpleNamespace(process_index=owner) for owner in owners]
+
+
+@pytest.mark.parametrize(
+    ("owners", "words"),
+    [((0, 1, 0, 1), "those of a process one after the other"), ((0, 0), "has none of process 1")],
+)
+def test_a_mesh_that_rows_cannot_be_dealt_to_is_refused(monkeypatch, owners, words):
+    monkeypatch.setattr(sharding.jax, "process_count", lambda: 2)
+    monkeypatch.setattr(sharding.jax, "devices", lambda: fake_devices(*owners))
+    with pytest.raises(ValueError, match=words):
+        sharding.make_mesh(len(owners))
+
+
+def test_a_list_and_a_mesh_of_devices_are_taken():
+    here = jax.devices()[:1]
+    assert sharding.make_mesh(here) == sharding.make_mesh(sharding.make_mesh(1))
 
 
 def test_the_search_for_collectives_finds_them():

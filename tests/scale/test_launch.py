@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import psutil
 import pytest
 
-from dladmm.processes import how_to_resume, join
+from dladmm.processes import LOST_ANOTHER, Child, how_to_resume, join, watch
 
 pytestmark = pytest.mark.xdist_group("launch")  # one worker trains what they all compare with
 PROMISED_SECONDS = 60  # within which the others end
@@ -32,8 +33,21 @@ def dladmm(*arguments):
 
 
 def ended(process, seconds=300):
-    out, err = process.communicate(timeout=seconds)
+    try:
+        out, err = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.terminate()  # a launcher ends its processes then
+        raise
     return process.returncode, out, err
+
+
+def wait_for(happened, launcher, seconds=300):
+    end = time.monotonic() + seconds
+    while not happened():
+        if launcher.poll() is not None or time.monotonic() > end:
+            launcher.terminate()
+            raise AssertionError(ended(launcher))
+        time.sleep(0.01)
 
 
 def launched(count, *more):
@@ -61,16 +75,15 @@ def alone(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_a_killed_process_is_named_the_others_end_and_the_run_goes_on(tmp_path, alone):
+@pytest.mark.parametrize("killed", [0, 1])  # the first one is the coordinator too
+def test_a_killed_process_is_named_the_others_end_and_the_run_goes_on(tmp_path, alone, killed):
     where = ("--out", tmp_path / "m", "--checkpoint", tmp_path / "run", "--checkpoint-every", "2")
     launcher = launched(3, *where)
-    while not any(path.name.isdigit() for path in (tmp_path / "run").glob("*")):
-        assert launcher.poll() is None, ended(launcher)
-        time.sleep(0.01)
-    child(launcher, 1).send_signal(signal.SIGKILL)
+    wait_for(lambda: any(p.name.isdigit() for p in (tmp_path / "run").glob("*")), launcher)
+    child(launcher, killed).send_signal(signal.SIGKILL)
     code, _, err = ended(launcher, PROMISED_SECONDS)
     assert code == 1
-    assert "process 1 of 3 was ended by SIGKILL" in err
+    assert f"process {killed} of 3 was ended by SIGKILL" in err
     command = re.search(r"go on with: dladmm (.*)$", err, re.MULTILINE)[1]
     resumed = record(dladmm(*shlex.split(command)))
     assert resumed["resumed_from"] >= 2
@@ -85,22 +98,21 @@ def test_each_process_reads_its_part_of_a_table_with_a_sorted_target(tmp_path):
     price[:160] = price[:160].min()  # the first process sees one value only
     frame = pd.DataFrame({"price": price, "size": price + 0.1 * rng.normal(size=301)})
     frame.to_parquet(tmp_path / "t.parquet", row_group_size=64)
-    asked = ("--target", "price", "--hidden", "4", "--max-iter", "20", "--out", tmp_path / "m")
-    code, out, err = ended(dladmm("launch", "-n", 2, "--", "fit", tmp_path / "t.parquet", *asked))
-    assert code == 0, err
-    assert "regression of 'price'" in out
-    assert "301 rows" in out
-    told = float(re.search(r"train R2 ([\d.]+)", out)[1])
+    fit = ("fit", tmp_path / "t.parquet", "--target", "price", "--hidden", "4", "--max-iter", "20")
+    both = record(dladmm("launch", "-n", 2, "--", *fit, "--out", tmp_path / "m", "--json"))
+    one = record(dladmm(*fit, "--out", tmp_path / "one", "--json"))
+    assert both["task"] == "regression"
+    for key in ("train_loss", "train_score"):
+        assert both[key] == pytest.approx(one[key], rel=1e-9)
     predicted = dladmm("predict", tmp_path / "m", tmp_path / "t.parquet", "--out",
                        tmp_path / "p.csv", "--json")  # fmt: skip
-    assert record(predicted)["score"] == pytest.approx(told, abs=1e-3)
+    assert record(predicted)["score"] == pytest.approx(both["train_score"], rel=1e-6)
 
 
 @pytest.mark.slow
-def test_the_first_process_may_die_as_well(tmp_path):
+def test_a_process_may_die_before_there_is_anything_to_go_on_from(tmp_path):
     launcher = launched(2, "--out", tmp_path / "m", "--max-iter", "100000")
-    while len(psutil.Process(launcher.pid).children()) < 2:
-        time.sleep(0.01)
+    wait_for(lambda: len(psutil.Process(launcher.pid).children()) == 2, launcher)
     child(launcher, 0).send_signal(signal.SIGKILL)
     code, _, err = ended(launcher, PROMISED_SECONDS)
     assert code == 1
@@ -159,6 +171,21 @@ def test_what_all_processes_refuse_is_said_once(tmp_path):
 def test_processes_that_cannot_be_joined_are_refused(given, words):
     with pytest.raises(ValueError, match=re.escape(words)):
         join(*given)
+
+
+@pytest.mark.parametrize(
+    ("codes", "blamed"),
+    [
+        ((LOST_ANOTHER, -signal.SIGTERM), 1),
+        ((LOST_ANOTHER, -signal.SIGABRT, 0), 1),
+        ((-signal.SIGABRT, 1), 1),
+        ((-signal.SIGKILL, LOST_ANOTHER), 0),
+    ],
+)
+def test_who_died_first_is_blamed_and_not_who_noticed(codes, blamed):
+    ended = [SimpleNamespace(poll=lambda code=code: code, returncode=code) for code in codes]
+    children = [Child(number, process, None) for number, process in enumerate(ended)]
+    assert watch(children).number == blamed
 
 
 def test_the_command_that_resumes_is_the_command_itself():

@@ -22,7 +22,6 @@ One iteration:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -32,6 +31,7 @@ from jax import Array
 from jax.scipy.linalg import cho_factor, cho_solve
 
 from dladmm.core.lagrangian import hits, relative_change
+from dladmm.core.metric import Metric, damped_inputs, damped_outputs, layer_gains, prox_in_metric
 from dladmm.core.problem import Problem
 from dladmm.core.samples import Folded
 from dladmm.core.state import Data, Params
@@ -44,7 +44,6 @@ EPSILON = 0.1  # damping of the output side
 MAX_TRIALS = 16
 SUFFICIENT = 1e-4  # the share of the predicted decrease a step must bring
 SHORTEST, SHORTER, LONGER = 0.1, 0.5, 4.0  # how far the step changes at once
-INNER_STEPS = 30  # of the prox in the matrix metric
 SAMPLES_PER_UNIT = 8  # what the metric's second moments are estimated from
 
 
@@ -223,66 +222,12 @@ def begin(problem: Problem, data: Data, params: Params) -> Restored:
     return Restored(params, jnp.ones((), gains.dtype), gains, measured)
 
 
-def layer_gains(outputs: Sequence[Array]) -> Array:
-    """|r_l|^2 / |r_L|^2 of each layer, from the moments of r; 1 where nothing arrives."""
-    sizes = jnp.stack([jnp.trace(S) for S in outputs])
-    gains = sizes / jnp.maximum(sizes[-1], np.finfo(sizes.dtype).tiny)
-    return jnp.where(gains > 0, gains, 1)
-
-
-class Metric(NamedTuple):
-    """K~ and S~ of one layer, and the direction -S~^-1 (G + dOmega) K~^-1 of a quadratic Omega."""
-
-    inputs: Array
-    outputs: Array
-    direction: Array
-
-
 def metric(sums: LayerSums, gradient: Array, gain: Array) -> Metric:
     """The matrix metric of a layer's sums, and `gradient` turned into a direction by it."""
     inputs = damped_inputs(sums.inputs, DELTA)
     outputs = damped_outputs(sums.outputs, EPSILON, gain)
     solved = cho_solve(cho_factor(inputs), gradient.T).T
     return Metric(inputs, outputs, -cho_solve(cho_factor(outputs), solved))
-
-
-def damped_inputs(K: Array, delta: float) -> Array:
-    """K~ = K + delta mean(diag(K)) I."""
-    return K + delta * mean_diagonal(K) * identity(K)
-
-
-def damped_outputs(S: Array, epsilon: float, gain: Array) -> Array:
-    """S~ = gain (S/mean(diag(S)) + epsilon I)/(1 + epsilon)."""
-    return gain * (S / mean_diagonal(S) + epsilon * identity(S)) / (1 + epsilon)
-
-
-def mean_diagonal(M: Array) -> Array:
-    """The mean of the diagonal, never zero."""
-    return jnp.maximum(jnp.trace(M) / M.shape[0], np.finfo(M.dtype).tiny)
-
-
-def identity(M: Array) -> Array:
-    return jnp.eye(M.shape[0], dtype=M.dtype)
-
-
-def prox_in_metric(term: Regularizer, V: Array, G: Array, m: Metric, t: Array) -> Array:
-    """argmin_V' <G, V' - V> + 1/(2t) <S~ (V' - V) K~, V' - V> + Omega(W'), V = [W b], by FISTA.
-
-    A few steps from V: the last one is a prox, so zeros and constraints are exact. The largest
-    eigenvalue of a symmetric matrix is at most its largest row sum.
-    """
-    bound = jnp.max(jnp.sum(jnp.abs(m.inputs), 1)) * jnp.max(jnp.sum(jnp.abs(m.outputs), 1)) / t
-
-    def advance(_: int, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        best, ahead, momentum = carry
-        slope = G + m.outputs @ (ahead - V) @ m.inputs / t
-        moved = ahead - slope / bound
-        new = jnp.concatenate([term.prox(moved[:, :-1], 1 / bound), moved[:, -1:]], axis=1)
-        following = (1 + jnp.sqrt(1 + 4 * momentum**2)) / 2
-        return new, new + (momentum - 1) / following * (new - best), following
-
-    start = (V, V, jnp.ones((), V.dtype))
-    return jax.lax.fori_loop(0, INNER_STEPS, advance, start)[0]
 
 
 def joined(params: Params, l: int) -> Array:

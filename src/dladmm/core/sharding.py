@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from typing import Any
 
 import jax
@@ -46,7 +47,7 @@ def make_mesh(devices: Any) -> Mesh | None:
             raise ValueError(
                 f"devices is a mesh with axes {devices.axis_names}; expected one axis {AXIS!r}"
             )
-        return devices
+        return _mesh(devices.devices.tolist())
     known = jax.devices()
     if devices is None:
         return _mesh(known) if jax.process_count() > 1 else None
@@ -65,10 +66,17 @@ def make_mesh(devices: Any) -> Mesh | None:
 
 
 def _mesh(devices: Sequence[Any]) -> Mesh:
-    without = set(range(jax.process_count())) - {d.process_index for d in devices}
+    owners = [device.process_index for device in devices]
+    without = set(range(jax.process_count())) - set(owners)
     if without:
         raise ValueError(
             f"devices has none of process {min(without)}; expected some of every process, or None"
+        )
+    turns = [owner for owner, _ in groupby(owners)]
+    if len(turns) > len(set(turns)):
+        raise ValueError(
+            f"devices are of processes {owners}; expected those of a process one after the other,"
+            " since it holds rows that are"
         )
     return Mesh(np.asarray(devices, dtype=object), (AXIS,))
 
@@ -143,9 +151,8 @@ def over_processes(values: Any) -> np.ndarray:
 
 @contextmanager
 def refused_together() -> Iterator[None]:
-    """A ValueError of one process in all of them: the others would wait for it forever.
-
-    Nothing inside may wait for other processes.
+    """What one process refuses, or cannot read or write, is refused by all of them: the others
+    would wait for it forever. Nothing inside may wait for other processes.
     """
     if jax.process_count() == 1:
         yield
@@ -153,7 +160,7 @@ def refused_together() -> Iterator[None]:
     problem = ""
     try:
         yield
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         problem = str(error) or type(error).__name__
     told = [text for text in texts_of_processes(problem) if text]
     if told:

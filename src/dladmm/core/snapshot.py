@@ -145,14 +145,14 @@ def described(value: Any) -> Any:
 FINGERPRINTS = ("inputs", "targets", "sample weights", "start")
 
 
-def differences(kept: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+def differences(kept: dict[str, Any], now: dict[str, Any]) -> str:
     """What differs, in words; empty where nothing does."""
     told = []
-    for name in now:
-        if kept.get(name) == now[name]:
+    for name in now | kept:
+        if kept.get(name) == now.get(name):
             continue
         if name in FINGERPRINTS:
             told.append(f"other {name}")
         else:
-            told.append(f"{name} {kept.get(name)!r} instead of {now[name]!r}")
+            told.append(f"{name} {kept.get(name)!r} instead of {now.get(name)!r}")
     return ", ".join(told)

@@ -141,11 +141,11 @@ class _Run:
         return self.method.begin(self.problem, self.data, params, start)
 
     def run(self) -> Result:
-        if not self.resumed_from:
-            where = (self.problem, self.data, self.state, self._penalties())
-            self.start = float(self.method.objective(*where))
         together = jax.process_count() == 1  # else whom to wait for may be gone
         try:
+            if not self.resumed_from:
+                where = (self.problem, self.data, self.state, self._penalties())
+                self.start = float(self.method.objective(*where))
             status = self._loop()
             together = True
         except KeyboardInterrupt:
@@ -414,16 +414,16 @@ def root_mean_square(x: np.ndarray, weights: np.ndarray | None) -> float:
 
 
 def pooled_scale(problem: Problem, y: np.ndarray, weights: np.ndarray | None) -> Any:
-    """The loss's own centre and spread of the targets of all processes."""
+    """The loss's own centre and spread of the targets of all processes; 1 where all are alike."""
     centre, spread = problem.loss.target_scale(y, weights)
-    if jax.process_count() == 1:
-        return centre, spread
-    mass = float(len(y) if weights is None else weights.sum())
-    centres, spreads = over_processes(centre), over_processes(spread)
-    share = over_processes(mass).reshape(-1, *(1,) * (centres.ndim - 1))
-    share = share / share.sum()
-    middle = (share * centres).sum(0)
-    return middle, np.sqrt((share * (spreads**2 + (centres - middle) ** 2)).sum(0))
+    if jax.process_count() > 1:
+        mass = float(len(y) if weights is None else weights.sum())
+        centres, spreads = over_processes(centre), over_processes(spread)
+        share = over_processes(mass).reshape(-1, *(1,) * (centres.ndim - 1))
+        share = share / share.sum()
+        centre = (share * centres).sum(0)
+        spread = np.sqrt((share * (spreads**2 + (centres - centre) ** 2)).sum(0))
+    return centre, np.where(spread > 0, spread, 1.0)
 
 
 @dataclass(frozen=True)

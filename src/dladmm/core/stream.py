@@ -28,15 +28,17 @@ from jax.scipy.linalg import cho_factor, cho_solve
 from jax.sharding import Mesh
 
 from dladmm.core.lagrangian import hits, relative_change
-from dladmm.core.problem import Problem
-from dladmm.core.restored import (
+from dladmm.core.metric import (
     damped_inputs,
     damped_outputs,
-    gradient_with_bias,
     identity,
-    joined,
     layer_gains,
     mean_diagonal,
+)
+from dladmm.core.problem import Problem
+from dladmm.core.restored import (
+    gradient_with_bias,
+    joined,
     regularization,
     restore,
     with_quadratic,

@@ -21,8 +21,10 @@ from dladmm.data.idx import IdxFile
 from dladmm.data.preprocessing import TablePreprocessor
 from dladmm.data.tables import PARQUET, check_readable, parquet_file, read_npy, table_of
 
-LEARN_ROWS = 200_000  # how many rows, at least, the columns are learned from
+# How many rows the columns are learned from: a part of many, within these bounds.
+LEARN_PART, LEAST_TO_LEARN, MOST_TO_LEARN = 8, 10_000, 200_000
 PIECE_ROWS = 16_384  # of an array
+PARQUET_ROWS = 131_072  # of a row group, which may be the whole file
 
 
 class Pieces(Protocol):
@@ -51,8 +53,16 @@ class ParquetPieces:
             first, last = max(rows.start, begin) - begin, min(rows.stop, end) - begin
             if first >= last:
                 continue
-            read = file.read_row_group(group, columns=None if columns is None else list(columns))
-            yield table_of(read.slice(first, last - first).to_pandas())
+            start = 0
+            for batch in file.iter_batches(
+                PARQUET_ROWS, [group], None if columns is None else list(columns)
+            ):
+                one, end_of_batch = max(first, start), min(last, start + batch.num_rows)
+                if one < end_of_batch:
+                    yield table_of(batch.slice(one - start, end_of_batch - one).to_pandas())
+                start += batch.num_rows
+                if start >= last:
+                    break
 
 
 class ArrayPieces:
@@ -127,17 +137,20 @@ def is_array_file(data: str) -> bool:
     return name.endswith((".npy", "ubyte", ".idx"))
 
 
+def rows_to_learn(n_rows: int) -> int:
+    """Fewer than a process holds; the same for any number of processes, as the inputs must be."""
+    return min(n_rows, MOST_TO_LEARN, max(LEAST_TO_LEARN, n_rows // LEARN_PART))
+
+
 def learned(
-    pieces: Pieces, target: str, rows: int = LEARN_ROWS, **settings: Any
+    pieces: Pieces, target: str, rows: int | None = None, **settings: Any
 ) -> TablePreprocessor:
-    """Columns from the first `rows`, at least, the target from all of them."""
+    """Columns from the first `rows`, the target from all of them."""
     everything = slice(0, pieces.n_rows)
     parts: list[Table] = []
-    for part in pieces.tables(everything):
+    for part in pieces.tables(slice(0, rows or rows_to_learn(pieces.n_rows))):
         part.column(target)  # refused by name before more is read
         parts.append(part)
-        if sum(p.n_rows for p in parts) >= rows:
-            break
     if not parts:
         raise ValueError("the data have no rows; expected at least one")
     whole = joined(list(pieces.tables(everything, [target]))).column(target)

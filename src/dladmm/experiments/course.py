@@ -14,7 +14,7 @@ from jax import Array
 from dladmm.core.lagrangian import Evaluation, evaluate
 from dladmm.core.methods import Arrays
 from dladmm.core.problem import Problem
-from dladmm.core.solve import root_mean_square
+from dladmm.core.solve import pooled_scale, root_mean_square
 from dladmm.core.state import Params, initial_params
 from dladmm.data.datasets import Dataset
 
@@ -34,7 +34,7 @@ class Course:
         """The weights everyone starts from."""
         x, y, weights = self.arrays
         scale = root_mean_square(x, weights)
-        output = self.problem.loss.target_scale(y, weights)
+        output = pooled_scale(self.problem, y, weights)
         return initial_params(self.problem, self.init, seed, jnp.dtype(x.dtype), scale, output)
 
     def on_training(self, params: Params) -> Evaluation:

@@ -6,6 +6,7 @@ processes as the run has them, and a text of everything else with its own checks
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import logging
@@ -23,9 +24,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.experimental import multihost_utils
 
-from dladmm.core.sharding import over_processes, refused_together
+from dladmm.core.sharding import over_processes, refused_together, texts_of_processes
 from dladmm.core.snapshot import Snapshot, differences
 
 DEFAULT_MINUTES = 10.0
@@ -79,18 +79,24 @@ class CheckpointFolder:
         self.ocp = _orbax()
         self.kept_at = time.monotonic()
         with refused_together():
-            steps = self._steps()
-            if steps and not settings.resume:
+            self.found = self._steps()
+            if self.found and not settings.resume:
                 raise ValueError(
-                    f"{settings.folder} holds the checkpoint of iteration {steps[-1]}; expected an"
-                    " empty folder, or to resume"
+                    f"{settings.folder} holds the checkpoint of iteration {self.found[-1]};"
+                    " expected an empty folder, or to resume"
                 )
             self.lock = self._locked() if jax.process_index() == 0 else None
+        if len(set(texts_of_processes(str(self.found)))) > 1:
+            raise ValueError(
+                f"the processes find different checkpoints in {settings.folder}; expected a folder"
+                " that all of them see"
+            )
         # What matters of orbax's log is raised, and told once, in one sentence.
         self.log = logging.getLogger("absl")
         self.log_level = self.log.level
         self.log.setLevel(logging.CRITICAL)
         self.manager: Any = None  # opened by the first checkpoint, and again after one was lost
+        self.opened = 0  # how often
 
     def _locked(self) -> Any:
         """A file only one run can hold, which the system lets go when its process ends."""
@@ -102,8 +108,10 @@ class CheckpointFolder:
         file = (self.folder / ".lock").open("w")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except OSError as error:
             file.close()
+            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                return None  # a file system without locks
             raise ValueError(
                 f"{self.settings.folder} is in use by another run; expected a folder of its own"
             ) from None
@@ -130,22 +138,12 @@ class CheckpointFolder:
     def keep(self, iteration: int, snapshot: Snapshot) -> None:
         self.kept_at = time.monotonic()
         digest = snapshot.digest()
-        try:
-            self._save(iteration, snapshot, digest)
-        except Exception as error:  # of orbax, tensorstore or the system: it costs a checkpoint
-            self._lost(error)
+        self._finish_last()
+        self._together(lambda: self._save(iteration, snapshot, digest))
 
     def _save(self, iteration: int, snapshot: Snapshot, digest: int) -> None:
-        self._finish_last()
         if self.manager is None:
-            self.manager = self.ocp.CheckpointManager(
-                self.folder,
-                options=self.ocp.CheckpointManagerOptions(
-                    max_to_keep=self.settings.keep,
-                    cleanup_tmp_directories=True,
-                    async_options=self.ocp.options.AsyncOptions(timeout_secs=WRITE_TIMEOUT_SECONDS),
-                ),
-            )
+            self.manager = self.ocp.CheckpointManager(self.folder, options=self._writing())
         kept = {"identity": self.identity, "digest": digest, "plain": snapshot.plain}
         text = json.dumps(kept)
         record = {"text": text, "sha256": hashlib.sha256(text.encode()).hexdigest()}
@@ -154,47 +152,80 @@ class CheckpointFolder:
         if not self.manager.save(iteration, args=args.Composite(arrays=arrays, run=run)):
             raise ValueError("orbax did not take it")
 
+    def _writing(self) -> Any:
+        """Orbax's options; processes wait for each other by name and not for ever, since one may
+        have failed where the others have not."""
+        several: dict[str, Any] = {}
+        if jax.process_count() > 1:
+            self.opened += 1
+            several["create"] = False  # the first process has made the folder
+            several["multiprocessing_options"] = self.ocp.options.MultiprocessingOptions(
+                primary_host=0,
+                active_processes=set(range(jax.process_count())),
+                barrier_sync_key_prefix=f"writer-{self.opened}",
+            )
+        return self.ocp.CheckpointManagerOptions(
+            max_to_keep=self.settings.keep,
+            cleanup_tmp_directories=True,
+            async_options=self.ocp.options.AsyncOptions(timeout_secs=WRITE_TIMEOUT_SECONDS),
+            **several,
+        )
+
     def _finish_last(self) -> None:
         """Wait for the checkpoint before; a run is not ended by what went wrong with it."""
-        if self.manager is None:
-            return
-        try:
-            self.manager.wait_until_finished()
-        except Exception as error:
-            self._lost(error)
+        if self.manager is not None:
+            self._together(self.manager.wait_until_finished)
 
-    def _lost(self, error: Exception) -> None:
-        self.settings.tell(
-            f"a checkpoint could not be written to {self.settings.folder}, and the run goes on:"
-            f" {_first_line(error)}"
-        )
-        self.manager = None  # one that has failed says so forever
+    def _together(self, act: Callable[[], None]) -> None:
+        """A part of writing a checkpoint: what fails in one process costs all of them that one."""
+        problem = ""
+        try:
+            act()
+        except Exception as error:  # of orbax, tensorstore or the system
+            problem = _first_line(error)
+        told = [text for text in texts_of_processes(problem) if text]
+        if told:
+            self.settings.tell(
+                f"a checkpoint could not be written to {self.settings.folder}, and the run goes"
+                f" on: {told[0]}"
+            )
+            self.manager = None  # one that has failed says so forever
 
     def newest(self, like: Snapshot) -> Snapshot | None:
-        steps = self._steps()
-        for step in reversed(steps):
-            problem = ""
-            try:
-                found, digest = self._read(step, like)
-            except (_OtherRunError, MemoryError, PermissionError):
-                raise
-            except Exception as error:
-                problem = _first_line(error)
-            if over_processes(not problem).all():  # only then may all compute the digest together
-                if found.digest() == digest:
-                    return found
-                problem = "its arrays do not match their checksum"
-            self.settings.tell(
-                f"the checkpoint of iteration {step} in {self.settings.folder} is damaged and was"
-                f" skipped: {problem or 'another process cannot read it'}"
-            )
-            self._set_aside(step)
-        if steps:
+        damaged: dict[int, str] = {}
+        for step in reversed(self.found):
+            found, problem = self._read_if_whole(step, like)
+            if found is not None:
+                self._set_aside(damaged)
+                return found
+            damaged[step] = problem
+        if self.found:
             raise ValueError(
                 f"{self.settings.folder} has no checkpoint that can be read; expected one, or an"
-                " empty folder to begin anew"
+                f" empty folder to begin anew (iteration {self.found[-1]}:"
+                f" {damaged[self.found[-1]]})"
             )
         return None
+
+    def _read_if_whole(self, step: int, like: Snapshot) -> tuple[Snapshot | None, str]:
+        """A checkpoint that all processes can read and whose digest is right, or what is wrong."""
+        problem = ""
+        with refused_together():
+            try:
+                found, digest = self._read(step, like)
+            except (_OtherRunError, PermissionError):
+                raise
+            except MemoryError as error:
+                raise ValueError(
+                    f"the checkpoint of iteration {step} in {self.settings.folder} does not fit"
+                    f" into memory: {_first_line(error)}"
+                ) from None
+            except Exception as error:
+                problem = _first_line(error)
+        if not over_processes(not problem).all():  # else all compute the digest together
+            return None, problem or "another process cannot read it"
+        whole = found.digest() == digest
+        return (found, "") if whole else (None, "its arrays do not match their checksum")
 
     def _read(self, step: int, like: Snapshot) -> tuple[Snapshot, int]:
         """A checkpoint, and what its digest should be; nothing waits for other processes."""
@@ -223,23 +254,25 @@ class CheckpointFolder:
             arrays = reader.restore(step, args=args.Composite(arrays=restore))["arrays"]
         return unflat(arrays, like, kept["plain"]), kept["digest"]
 
-    def _set_aside(self, step: int) -> None:
-        """Out of the way of the run, which will write this iteration again."""
-        if jax.process_index() == 0:
-            aside = self.folder / f"damaged-{step}"
-            shutil.rmtree(aside, ignore_errors=True)
-            (self.folder / str(step)).rename(aside)
-        if jax.process_count() > 1:
-            multihost_utils.sync_global_devices(f"set aside {step}")
+    def _set_aside(self, damaged: Mapping[int, str]) -> None:
+        """Out of the way of the run, which will write these iterations again."""
+        for step, problem in damaged.items():
+            self.settings.tell(
+                f"the checkpoint of iteration {step} in {self.settings.folder} is damaged and was"
+                f" skipped: {problem}"
+            )
+        with refused_together():
+            for step in damaged if jax.process_index() == 0 else ():
+                aside = self.folder / f"damaged-{step}"
+                shutil.rmtree(aside, ignore_errors=True)
+                (self.folder / str(step)).rename(aside)
 
     def close(self, wait: bool) -> None:
         try:
             if wait:
                 self._finish_last()
             if wait and self.manager is not None:
-                self.manager.close()
-        except Exception as error:
-            self._lost(error)
+                self._together(self.manager.close)
         finally:
             self.log.setLevel(self.log_level)
             if self.lock is not None:

@@ -61,7 +61,7 @@ class Loss:
         return z
 
     def target_scale(self, y: np.ndarray, weights: np.ndarray | None) -> tuple[Any, Any]:
-        """The centre and the spread an output starts with, one each or one per output."""
+        """The centre and the spread of what an output starts with, one each or one per output."""
         return 0.0, 1.0
 
     def initial_output(self, y: Array) -> Array:

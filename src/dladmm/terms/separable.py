@@ -141,7 +141,7 @@ class Distance(Separable):
     def target_scale(self, y: np.ndarray, weights: np.ndarray | None) -> tuple[Any, Any]:
         centre = np.average(y, axis=0, weights=weights)
         spread = np.sqrt(np.average((y - centre) ** 2, axis=0, weights=weights))
-        return centre, np.where(spread > 0, spread, 1.0)
+        return centre, spread
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,74 @@
+"""The matrix metric of a layer's step in restored sweeps: K~ on its inputs, S~ on its outputs.
+
+    K~ = K + delta mean(diag(K)) I,   S~ = gain (S/mean(diag(S)) + epsilon I)/(1 + epsilon),
+
+with the second moments K of [a, 1] and S of the residual targets r.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from dladmm.terms.regularizers import Regularizer
+
+INNER_STEPS = 30  # of the prox in the matrix metric
+
+
+class Metric(NamedTuple):
+    """K~ and S~ of one layer, and the direction -S~^-1 (G + dOmega) K~^-1 of a quadratic Omega."""
+
+    inputs: Array
+    outputs: Array
+    direction: Array
+
+
+def damped_inputs(K: Array, delta: float) -> Array:
+    """K~ = K + delta mean(diag(K)) I."""
+    return K + delta * mean_diagonal(K) * identity(K)
+
+
+def damped_outputs(S: Array, epsilon: float, gain: Array) -> Array:
+    """S~ = gain (S/mean(diag(S)) + epsilon I)/(1 + epsilon)."""
+    return gain * (S / mean_diagonal(S) + epsilon * identity(S)) / (1 + epsilon)
+
+
+def mean_diagonal(M: Array) -> Array:
+    """The mean of the diagonal, never zero."""
+    return jnp.maximum(jnp.trace(M) / M.shape[0], np.finfo(M.dtype).tiny)
+
+
+def identity(M: Array) -> Array:
+    return jnp.eye(M.shape[0], dtype=M.dtype)
+
+
+def layer_gains(outputs: Sequence[Array]) -> Array:
+    """|r_l|^2 / |r_L|^2 of each layer, from the moments of r; 1 where nothing arrives."""
+    sizes = jnp.stack([jnp.trace(S) for S in outputs])
+    gains = sizes / jnp.maximum(sizes[-1], np.finfo(sizes.dtype).tiny)
+    return jnp.where(gains > 0, gains, 1)
+
+
+def prox_in_metric(term: Regularizer, V: Array, G: Array, m: Metric, t: Array) -> Array:
+    """argmin_V' <G, V' - V> + 1/(2t) <S~ (V' - V) K~, V' - V> + Omega(W'), V = [W b], by FISTA.
+
+    A few steps from V: the last one is a prox, so zeros and constraints are exact. The largest
+    eigenvalue of a symmetric matrix is at most its largest row sum.
+    """
+    bound = jnp.max(jnp.sum(jnp.abs(m.inputs), 1)) * jnp.max(jnp.sum(jnp.abs(m.outputs), 1)) / t
+
+    def advance(_: int, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        best, ahead, momentum = carry
+        slope = G + m.outputs @ (ahead - V) @ m.inputs / t
+        moved = ahead - slope / bound
+        new = jnp.concatenate([term.prox(moved[:, :-1], 1 / bound), moved[:, -1:]], axis=1)
+        following = (1 + jnp.sqrt(1 + 4 * momentum**2)) / 2
+        return new, new + (momentum - 1) / following * (new - best), following
+
+    start = (V, V, jnp.ones((), V.dtype))
+    return jax.lax.fori_loop(0, INNER_STEPS, advance, start)[0]
