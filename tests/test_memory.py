@@ -8,6 +8,7 @@ from tolerances import FORETOLD_MEMORY
 import dladmm.memory
 from dladmm import DLADMMClassifier, Options, Problem
 from dladmm.bench.iteration import random_run
+from dladmm.core.samples import BLOCK_ROWS
 from dladmm.memory import advice, run_bytes
 
 pytestmark = pytest.mark.float32
@@ -20,7 +21,7 @@ def test_a_relaxed_run_holds_what_was_foretold():
     data, state = random_run(problem, 9_000)
     held = sum(v.nbytes for v in jax.tree.leaves((data, state)))
     foretold = run_bytes(problem, 9_000, Options(method="dladmm"))
-    block = 4 * 2048 * 4 * 300
+    block = 4 * BLOCK_ROWS * 4 * 300
     assert foretold - block == pytest.approx(held, rel=FORETOLD_MEMORY)
 
 

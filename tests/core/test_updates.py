@@ -19,6 +19,7 @@ from dladmm.core.updates import (
     update_W,
     update_W_twice,
     update_z,
+    update_z_measured,
     update_zL,
 )
 from dladmm.terms.activations import activations
@@ -109,8 +110,8 @@ def of_samples(case, blocks=1):
 
 
 def take_b_step(case, samples=None):
-    p, b, half = (jnp.asarray(v) for v in (case.p, case.b, case.t / 2))
-    return np.asarray(update_b(case.layer, p, b, half, half, samples or of_samples(case)))
+    p, half = (jnp.asarray(v) for v in (case.p, case.t / 2))
+    return np.asarray(update_b(case.layer, p, half, half, samples or of_samples(case)))
 
 
 def take_W_step(case, name, rule=CLOSED, blocks=1):
@@ -197,9 +198,11 @@ def test_update_z_is_the_argmin_at_p_plus_b(rng):
 
     old = rng.normal(size=p.shape)
     weights = rng.uniform(0, 2, 20)
-    arrays = (jnp.asarray(v) for v in (old, p, b, a))
-    z, moved = update_z(activations.get("relu"), *arrays, Samples(jnp.asarray(weights)))
-    z = np.asarray(z)
+    arrays = tuple(jnp.asarray(v) for v in (old, p, b, a))
+    z = np.asarray(update_z(activations.get("relu"), *arrays))
+    samples = Samples(jnp.asarray(weights), blocks=4)
+    measured, moved = update_z_measured(activations.get("relu"), *arrays, samples)
+    np.testing.assert_array_equal(measured, z)
     np.testing.assert_allclose(z, by_relu(p + b), rtol=ROUNDING)
     np.testing.assert_allclose(moved, (weights[:, None] * (z - old) ** 2).sum(), rtol=ROUNDING)
     assert np.abs(z - by_relu(p)).max() > 0.1

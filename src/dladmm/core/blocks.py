@@ -19,6 +19,7 @@ from dladmm.core.updates import (
     update_W,
     update_W_twice,
     update_z,
+    update_z_measured,
     update_zL,
 )
 
@@ -87,11 +88,11 @@ class Blocks:
         """z_l."""
         old = self.z[l]
         if l < self.problem.n_layers - 1:
-            self.z[l], distance = update_z(
-                self.problem.activations[l], old, self.p[l], self.b[l], self.a[l], self.samples
-            )
-            # c_k has no hidden z; Property 3 needs their forward distance.
-            if self.now is self.forward:
+            hidden = (self.problem.activations[l], old, self.p[l], self.b[l], self.a[l])
+            if self.now is self.backward:
+                self.z[l] = update_z(*hidden)
+            else:  # c_k has no hidden z; Property 3 needs their forward distance
+                self.z[l], distance = update_z_measured(*hidden, self.samples)
                 self.hidden_z_forward.append(distance)
             return
         self.z[l], used = update_zL(
@@ -110,7 +111,7 @@ class Blocks:
     def step_b(self, l: int) -> None:
         """b_l."""
         layer, old = self.problem.layers[l], self.b[l]
-        self.b[l] = update_b(layer, self.p[l], old, self.z[l], self._dual(l), self.samples)
+        self.b[l] = update_b(layer, self.p[l], self.z[l], self._dual(l), self.samples)
         self.now["b"].append(jnp.sum((self.b[l] - old) ** 2))
 
     def step_W(self, l: int) -> None:

@@ -36,20 +36,15 @@ class Lagrangian(NamedTuple):
 def lagrangian(problem: Problem, data: Data, state: State, rho: Array, nu: Array) -> Lagrangian:
     """L_rho at this state, from the running products: no matrix product."""
 
-    def body(weights: Array | None, _: Any, read: Any) -> tuple[Any, Folded]:
-        y, z, a, p, u = read
-        r = -residual(p[-1], state.b[-1], z[-1], None)
-        linear, activation = [], []
-        for l, f in enumerate(problem.activations):
-            linear.append(total(residual(p[l], state.b[l], z[l], None) ** 2, weights))
-            activation.append(total((a[l] - f(z[l])) ** 2, weights))
-        risk = total(problem.loss.value(z[-1], y), weights)
-        return (), Folded(
-            sum=(risk, total(r * r, weights), total(u * r, weights), linear, activation)
-        )
-
-    read = (data.y, state.z, state.a, state.p, state.u)
-    risk, square, dual, linear, activation = data.samples.walk(body, (), read)[1].sum
+    # Over whole arrays: each sum is one kernel that reads them once and stores nothing.
+    total = data.samples.total
+    r = -residual(state.p[-1], state.b[-1], state.z[-1], None)
+    linear, activation = [], []
+    for l, f in enumerate(problem.activations):
+        linear.append(total(residual(state.p[l], state.b[l], state.z[l], None) ** 2))
+        activation.append(total((state.a[l] - f(state.z[l])) ** 2))
+    risk = total(problem.loss.value(state.z[-1], data.y))
+    square, dual = total(r * r), total(state.u * r)
     zero = jnp.zeros((), risk.dtype)
     penalty = sum((t.value(W) for t, W in zip(problem.regularizers, state.W, strict=True)), zero)
     relaxed = nu / 2 * sum(linear + activation, zero)

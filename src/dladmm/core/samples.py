@@ -20,7 +20,7 @@ from jax.sharding import Mesh
 from dladmm.terms.layers import mass, total
 
 # Rows per block: large enough for efficient products, small enough for the outer caches.
-BLOCK_ROWS = 2048
+BLOCK_ROWS = 2500
 
 AXIS = "data"  # the axis of a mesh that the samples are spread over
 
@@ -121,7 +121,13 @@ class Samples:
 
 
 def blocks_for(n_samples: int) -> tuple[int, int]:
-    """(blocks, rows to pad) for this many samples: padding rows get weight zero."""
-    blocks = max(1, -(-n_samples // BLOCK_ROWS))
-    rows = -(-n_samples // blocks)
-    return blocks, blocks * rows - n_samples
+    """(blocks, rows to pad) for this many samples: padding rows get weight zero.
+
+    Weights have their price in every sum, so a few more blocks are taken where they divide evenly.
+    """
+    least = max(1, -(-n_samples // BLOCK_ROWS))
+    for blocks in range(least, least + least // 2 + 1):
+        if n_samples % blocks == 0:
+            return blocks, 0
+    rows = -(-n_samples // least)
+    return least, least * rows - n_samples

@@ -114,7 +114,7 @@ def admm_sweep(
             # The minimiser of beta |target - a V^T|^2 + beta |a - f(z)|^2, one factor for all.
             factor = cho_factor(V.T @ V + jnp.eye(V.shape[1], dtype=V.dtype))
             a[l] = cho_solve(factor, (target @ V + f(z[l])).T).T
-            z[l], _ = update_z(f, z[l], p[l], b[l], a[l], data.samples)
+            z[l] = update_z(f, z[l], p[l], b[l], a[l])
         else:
             z[l], used = update_zL(
                 problem.loss, options.zl_solver, p[l], b[l], z[l], state.u, data.y, 2 * beta

@@ -106,25 +106,29 @@ def residual(p: Array, b: Array, z: Array, u_over_rho: Array | None) -> Array:
 
 
 def update_b(
-    layer: Dense, p: Array, b: Array, z: Array, u_over_rho: Array | None, samples: Samples
+    layer: Dense, p: Array, z: Array, u_over_rho: Array | None, samples: Samples
 ) -> Array:
     """argmin_b c/2 sum_i omega_i |p_i + b - z_i - u_i/rho|^2, exactly.   (eqs. 6, 7, 12, 13)
 
     The paper's B is the curvature of one sample; over a batch it is c sum omega_i.
     """
 
-    def body(weights: Array | None, _: Any, read: Any) -> tuple[Any, Folded]:
-        p, z, u_over_rho = read
-        return (), Folded(sum=layer.unit_sum(residual(p, b, z, u_over_rho), weights))
-
-    total_r = samples.walk(body, (), (p, z, u_over_rho))[1].sum
-    return b - total_r / layer.unit_count(samples.mass(p))
+    target = z - p if u_over_rho is None else z - p + u_over_rho
+    own = layer.unit_sum(target, samples.weights)
+    return samples.sum(own) / layer.unit_count(samples.mass(p))
 
 
-def update_z(
+def update_z(activation: Activation, z: Array, p: Array, b: Array, a: Array) -> Array:
+    """argmin_z nu/2 |z - p - b|^2 + nu/2 |a - f(z)|^2, globally; in the old z's memory.  (eq. 4)"""
+    new = activation.argmin_z(p + b, a)
+    # Always the new one; but a kernel that might read the old z is given its memory to write to.
+    return jnp.where(jnp.isnan(b[..., 0]), z, new)
+
+
+def update_z_measured(
     activation: Activation, z: Array, p: Array, b: Array, a: Array, samples: Samples
 ) -> tuple[Array, Array]:
-    """argmin_z nu/2 |z - p - b|^2 + nu/2 |a - f(z)|^2, globally; its distance^2.   (eqs. 4, 14)"""
+    """As `update_z`, and the square of the distance z goes.   (eq. 14)"""
 
     def body(weights: Array | None, updated: Any, read: Any) -> tuple[Any, Folded]:
         p, a = read

@@ -118,11 +118,27 @@ class LeakyReLU(PiecewiseLinear):
         return ((self.slope, 0.0), (1.0, 0.0))
 
 
+@jax.custom_jvp
+def _relu(z: Array) -> Array:
+    # A zero of its own: one that several sums share would be stored as an array of zeros.
+    z, zero = jax.lax.optimization_barrier((z, jnp.zeros((), z.dtype)))
+    return jnp.maximum(z, zero)
+
+
+@_relu.defjvp
+def _relu_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    (z,), (dz,) = primals, tangents
+    return _relu(z), jnp.where(z > 0, dz, 0)
+
+
 @dataclass(frozen=True)
 class ReLU(LeakyReLU):
     """f(z) = max(z, 0). Candidates min(m, 0) and max((m + a)/2, 0); ties go to z <= 0."""
 
     slope: float = 0.0
+
+    def __call__(self, z: Array) -> Array:
+        return _relu(z)
 
 
 @dataclass(frozen=True)
