@@ -92,14 +92,15 @@ def random_run(problem: Problem, n_samples: int) -> tuple[Data, State]:
     """Data of the right shape and the state of a forward pass, padded as `solve` pads."""
     blocks, padding = blocks_for(n_samples)
     rows = n_samples + padding
-    key_x, key_y = jax.random.split(jax.random.key(0))
-    x = jax.random.uniform(key_x, (rows, problem.layers[0].n_in))
+    rng = np.random.default_rng(0)
+    x = jnp.asarray(rng.random((rows, problem.layers[0].n_in), dtype=np.float32))
+    x.block_until_ready()  # what was copied on its way is gone before the state is there
     n_out = problem.layers[-1].n_out
-    y = jax.nn.one_hot(jax.random.randint(key_y, (rows,), 0, n_out), n_out)
+    y = jax.nn.one_hot(rng.integers(0, n_out, rows), n_out)
     weights = jnp.asarray((np.arange(rows) < n_samples).astype(np.float32)) if padding else None
     data = make_data(problem, x, y, weights, blocks)
     params = initial_params(problem, "he", 0, jnp.dtype("float32"))
-    return data, state_from_params(problem, params, data, True)
+    return data, jax.block_until_ready(state_from_params(problem, params, data, True))
 
 
 def describe_machine() -> dict[str, Any]:

@@ -20,7 +20,7 @@ from jax.sharding import Mesh
 from dladmm.terms.layers import mass, total
 
 # Rows per block: large enough for efficient products, small enough for the outer caches.
-BLOCK_ROWS = 2500
+BLOCK_ROWS = 1500
 
 AXIS = "data"  # the axis of a mesh that the samples are spread over
 

@@ -105,9 +105,7 @@ def residual(p: Array, b: Array, z: Array, u_over_rho: Array | None) -> Array:
     return r if u_over_rho is None else r - u_over_rho
 
 
-def update_b(
-    layer: Dense, p: Array, z: Array, u_over_rho: Array | None, samples: Samples
-) -> Array:
+def update_b(layer: Dense, p: Array, z: Array, u_over_rho: Array | None, samples: Samples) -> Array:
     """argmin_b c/2 sum_i omega_i |p_i + b - z_i - u_i/rho|^2, exactly.   (eqs. 6, 7, 12, 13)
 
     The paper's B is the curvature of one sample; over a batch it is c sum omega_i.
