@@ -185,9 +185,10 @@ class CheckpointFolder:
             problem = _first_line(error)
         told = [text for text in texts_of_processes(problem) if text]
         if told:
+            cause = min(told, key=lambda text: "Barrier timed out" in text)  # who waited knows less
             self.settings.tell(
                 f"a checkpoint could not be written to {self.settings.folder}, and the run goes"
-                f" on: {told[0]}"
+                f" on: {cause}"
             )
             self.manager = None  # one that has failed says so forever
 
