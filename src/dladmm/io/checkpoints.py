@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import itertools
 import json
 import logging
 import shutil
@@ -31,6 +32,8 @@ from dladmm.core.snapshot import Snapshot, differences
 DEFAULT_MINUTES = 10.0
 # How long a process waits for the others to have written their parts.
 WRITE_TIMEOUT_SECONDS = 300
+# Numbers for what processes wait at, each once in their life; the same in all of them.
+WRITERS = itertools.count(1)
 # Several processes ask each other whether a checkpoint is due, which takes a moment.
 ASK_EVERY = 10
 
@@ -96,7 +99,6 @@ class CheckpointFolder:
         self.log_level = self.log.level
         self.log.setLevel(logging.CRITICAL)
         self.manager: Any = None  # opened by the first checkpoint, and again after one was lost
-        self.opened = 0  # how often
 
     def _locked(self) -> Any:
         """A file only one run can hold, which the system lets go when its process ends."""
@@ -157,12 +159,11 @@ class CheckpointFolder:
         have failed where the others have not."""
         several: dict[str, Any] = {}
         if jax.process_count() > 1:
-            self.opened += 1
             several["create"] = False  # the first process has made the folder
             several["multiprocessing_options"] = self.ocp.options.MultiprocessingOptions(
                 primary_host=0,
                 active_processes=set(range(jax.process_count())),
-                barrier_sync_key_prefix=f"writer-{self.opened}",
+                barrier_sync_key_prefix=f"writer-{next(WRITERS)}",
             )
         return self.ocp.CheckpointManagerOptions(
             max_to_keep=self.settings.keep,
