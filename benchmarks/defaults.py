@@ -65,9 +65,11 @@ def compare(name, score, known):
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore", ConvergenceWarning)
-    earlier = json.loads(Path(sys.argv[1]).read_text())["rows"] if sys.argv[1:] else []
-    known = {row["data"]: row["adam"] for row in earlier}
+    earlier = json.loads(Path(sys.argv[1]).read_text()) if sys.argv[1:] else {"rows": []}
+    known = {row["data"]: row["adam"] for row in earlier["rows"]}
     rows = [compare(name, table_score, known) for name in TABLES]
     rows += [compare(name, image_score, known) for name in ("mnist", "fashion-mnist")]
-    report = {"rows": rows, "repeats": REPEATS, "images": IMAGES, "machine": describe_machine()}
+    here = describe_machine()
+    report = {"rows": rows, "repeats": REPEATS, "images": IMAGES, "machine": here}
+    report["adam_machine"] = earlier.get("adam_machine", earlier.get("machine", here))
     print(json.dumps(report, indent=2))

@@ -120,7 +120,8 @@ def test_a_killed_run_goes_on_to_the_same_bits(server, tmp_path, method):
     done = inside = 0
     for attempt in range(3 * kills):
         folder, out = tmp_path / f"run-{attempt}", tmp_path / f"{attempt}.json"
-        in_a_write, wanted = done % 2 == 0, 3 * int(random.integers(0, 4))
+        in_a_write = done % 2 == 0  # then also in the very first one
+        wanted = 3 * int(random.integers(0 if in_a_write else 1, 4))
 
         def moment(folder=folder, in_a_write=in_a_write, wanted=wanted):
             return last_kept(folder) >= wanted and (not in_a_write or being_written(folder))

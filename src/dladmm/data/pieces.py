@@ -138,7 +138,7 @@ def is_array_file(data: str) -> bool:
 
 
 def rows_to_learn(n_rows: int) -> int:
-    """Fewer than a process holds; the same for any number of processes, as the inputs must be."""
+    """A part of a large table; the same for any number of processes, as the inputs must be."""
     return min(n_rows, MOST_TO_LEARN, max(LEAST_TO_LEARN, n_rows // LEARN_PART))
 
 
