@@ -13,7 +13,7 @@ import numpy as np
 
 from dladmm import Options, Problem, solve
 from dladmm.bench.iteration import describe_machine
-from dladmm.core import restored, state, stream
+from dladmm.core import initial, restored, stream
 from dladmm.core.lagrangian import evaluate
 from dladmm.data.datasets import load_dataset
 
@@ -41,7 +41,7 @@ MINI = {
 @contextmanager
 def changed(module, settings):
     """Constants of a module, or the first layer's, with other values for a while."""
-    homes = {name: state if name == "FIRST_LAYER" else module for name in settings}
+    homes = {name: initial if name == "FIRST_LAYER" else module for name in settings}
     before = {name: getattr(homes[name], name) for name in settings}
     for name, value in settings.items():
         setattr(homes[name], name, value)

@@ -17,11 +17,10 @@ from jax.flatten_util import ravel_pytree
 from dladmm import Problem
 from dladmm.bench.iteration import describe_machine
 from dladmm.core import restored
+from dladmm.core.initial import params_for_data
 from dladmm.core.lagrangian import evaluate
 from dladmm.core.methods import FullBatch, Start, iterate_restored
 from dladmm.core.metric import Metric, damped_inputs, damped_outputs, layer_gains
-from dladmm.core.solve import root_mean_square
-from dladmm.core.state import initial_params
 
 MAX_ITER = 60
 TRIALS = restored.RestoredRecord._fields.index("trials")
@@ -143,8 +142,7 @@ def run(idea, name):
     data = method.prepare(problem, (x, y, None))
     reached = {target: [] for target in TARGETS}
     for seed in SEEDS:
-        scale, output = root_mean_square(x, None), problem.loss.target_scale(y, None)
-        params = initial_params(problem, "scaled", seed, jnp.dtype("float32"), scale, output)
+        params = params_for_data(problem, "scaled", seed, (x, y, None))
         state, advance, passes = (
             method.begin(problem, data, params, Start()),
             idea(problem, data),

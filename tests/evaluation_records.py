@@ -34,7 +34,7 @@ def record(piece, runs):
 
 def convergence(piece, wave):
     values = (1e3 * 0.8**ITERATIONS * (1 + wave * (ITERATIONS % 2))).tolist()
-    run = {"status": "max_iter", "options": {}, "lagrangian": values, "residual": values}
+    run = {"options": {}, "lagrangian": values, "residual": values}
     return record(piece, {f"{data} {name}": run for data in paper.DATA for name in paper.VARIANTS})
 
 

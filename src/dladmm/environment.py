@@ -1,8 +1,12 @@
-"""What the environment asks of JAX, passed on before JAX is first imported."""
+"""What is settled for a whole process before JAX is first imported."""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
+
+GLIBC_ARENA_MAX = -8  # M_ARENA_MAX of <malloc.h>
 
 
 def respect_thread_limits() -> None:
@@ -23,3 +27,14 @@ def keep_compiled_programs() -> None:
         os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", folder)
         # JAX keeps what took a second; an iteration on a small table takes less and is worth it.
         os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+
+
+def share_freed_memory() -> None:
+    """Let the threads of this process reuse what others freed; glibc gives each its own pool.
+
+    Otherwise the temporaries of an iteration stay in as many pools as threads ever held them.
+    """
+    if sys.platform == "linux" and "MALLOC_ARENA_MAX" not in os.environ:
+        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries have none
+        if mallopt is not None:
+            mallopt(GLIBC_ARENA_MAX, 1)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
 from typing import Any, Self
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
@@ -18,11 +16,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dladmm.core.certificate import Certificate
-from dladmm.core.lagrangian import evaluate
-from dladmm.core.options import Options, Progress, Result, Status
+from dladmm.core.options import Options, Result, Status
 from dladmm.core.predict import predict_output
 from dladmm.core.problem import Problem
-from dladmm.core.samples import Samples
 from dladmm.core.sharding import over_processes, refused_together
 from dladmm.core.solve import solve
 from dladmm.core.state import Params
@@ -34,6 +30,7 @@ from dladmm.report.progress import ProgressBar
 from dladmm.terms.loss import Loss
 from dladmm.terms.losses import losses
 from dladmm.terms.regularizers import L2
+from dladmm.watch import HeldOut, Watch
 
 # The real loss costs one forward pass, an eighth of an iteration: every fifth keeps it at 2 %.
 EVALUATE_EVERY = 5
@@ -181,7 +178,7 @@ class DLADMMBase(BaseEstimator):
         *,
         max_iter: int,
         params: Params | None,
-        held_out: tuple[Any, np.ndarray, np.ndarray | None] | None = None,
+        held_out: HeldOut | None = None,
         stream: Stream | None = None,
         checkpoints: Checkpoints | None = None,
         **more: Any,
@@ -198,8 +195,18 @@ class DLADMMBase(BaseEstimator):
         if too_large:
             warnings.warn(too_large, stacklevel=4)
         silent = not self.verbose or jax.process_index() > 0
+        if held_out is not None:
+            held_out = (densified(held_out[0], dtype), *held_out[1:])
         with ProgressBar(type(self).__name__, max_iter, disable=silent) as bar:
-            watch = _Watch(self, problem, held_out, dtype, bar)
+            watch = Watch(
+                problem,
+                held_out,
+                dtype,
+                bar,
+                tol=self.tol,
+                patience=self.n_iter_no_change,
+                stop_at_noise=self.stop_at_noise,
+            )
             result = solve(
                 problem,
                 densified(X, dtype),
@@ -214,7 +221,7 @@ class DLADMMBase(BaseEstimator):
         self._keep(result, watch)
         return result
 
-    def _keep(self, result: Result, watch: _Watch) -> None:
+    def _keep(self, result: Result, watch: Watch) -> None:
         network = watch.best_params or result.params
         self.coefs_ = [np.asarray(W).T.copy() for W in network.W]
         self.intercepts_ = [np.asarray(b).copy() for b in network.b]
@@ -291,7 +298,7 @@ class DLADMMBase(BaseEstimator):
 
     def _split(
         self, X: Any, Y: np.ndarray, sample_weight: np.ndarray | None, strata: Any
-    ) -> tuple[Any, np.ndarray, np.ndarray | None, tuple[Any, np.ndarray, np.ndarray | None]]:
+    ) -> tuple[Any, np.ndarray, np.ndarray | None, HeldOut]:
         if not 0 < self.validation_fraction < 1:
             raise ValueError(
                 f"validation_fraction={self.validation_fraction!r} is not valid;"
@@ -344,9 +351,6 @@ class DLADMMBase(BaseEstimator):
 # Rows of a mini-batch of partial_fit unless batch_size says more, as in MLPClassifier.
 PARTIAL_BATCH = 200
 
-# Below this signal the gradient is half of what chance alone would give: nothing is left to learn.
-NOISE = 0.5
-
 # "auto" takes float64 up to this many entries of X: weights equal repeated rows to the last digits.
 FLOAT64_UP_TO = 20_000
 
@@ -369,73 +373,3 @@ def densified(X: Any, dtype: str) -> np.ndarray:
     for start in range(0, X.shape[0], 4096):
         dense[start : start + 4096] = X[start : start + 4096].toarray()
     return dense
-
-
-class _Watch:
-    """Decides when a fit ends: no gain of `tol` in loss, or in held-out score, for a while; or no
-    signal left in the gradient, where the method records it."""
-
-    def __init__(
-        self,
-        estimator: DLADMMBase,
-        problem: Problem,
-        held_out: tuple[Any, np.ndarray, np.ndarray | None] | None,
-        dtype: str,
-        bar: ProgressBar,
-    ):
-        self.bar = bar
-        self.tol, self.patience = estimator.tol, estimator.n_iter_no_change
-        self.problem, self.held_out = problem, None
-        if held_out is not None:
-            X, Y, weights = held_out
-            self.held_out = (
-                densified(X, dtype).astype(dtype),
-                Y.astype(dtype),
-                Samples(None if weights is None else jnp.asarray(weights, dtype)),
-            )
-        self.stop_at_noise = estimator.stop_at_noise
-        self.best, self.best_at = -math.inf, 0
-        self.scores: list[float] = []
-        self.best_params: Params | None = None
-        self.best_score = -math.inf
-
-    def remember(self) -> tuple[dict[str, Any], Params | None]:
-        return {name: getattr(self, name) for name in REMEMBERED}, self.best_params
-
-    def recall(self, plain: Mapping[str, Any], params: Params | None) -> None:
-        for name in REMEMBERED:
-            setattr(self, name, plain[name])
-        self.best_params = None if params is None else jax.tree.map(np.asarray, params)
-
-    def __call__(self, progress: Progress) -> bool:
-        self.bar(progress)
-        if not math.isfinite(progress.row["train_loss"]):
-            if self.held_out is not None:
-                self.scores.append(math.nan)
-            return False
-        value = -progress.row["train_loss"]
-        if self.held_out is not None:
-            value = self._held_out_score(jax.tree.map(np.asarray, progress.params))
-            self.scores.append(value)
-            if value > self.best_score:
-                self.best_score = value
-                self.best_params = jax.tree.map(np.asarray, progress.params)
-        if value > self.best + self.tol:
-            self.best, self.best_at = value, progress.iteration
-        if self.stop_at_noise and progress.row.get("signal", math.inf) < NOISE:
-            return True
-        return progress.iteration - self.best_at >= self.patience
-
-    def _held_out_score(self, params: Params) -> float:
-        """Accuracy, or minus the loss, over the rows that every process has held out."""
-        assert self.held_out is not None
-        x, _, samples = self.held_out
-        measured = evaluate(self.problem, params, *self.held_out)
-        of_each = [measured.accuracy, measured.loss, samples.mass(jnp.asarray(x))]
-        accuracy, loss, mass = over_processes([float(v) for v in of_each]).T
-        pooled = accuracy if np.isfinite(accuracy).all() else -loss
-        return float(pooled @ mass / mass.sum())
-
-
-# What a watch must know to go on after an interruption, besides the best network.
-REMEMBERED = ("best", "best_at", "best_score", "scores")

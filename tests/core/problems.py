@@ -7,9 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from dladmm import Options, Params, Problem, solve
-from dladmm.core.state import State, initial_params, make_data, state_from_params
+from dladmm.core.initial import initial_params
+from dladmm.core.state import State, make_data, state_from_params
+from dladmm.core.step_rules import STEP_RULES
 from dladmm.core.sweep import SWEEPS, SweepOptions
-from dladmm.core.updates import STEP_RULES
 
 RHO = {"log_loss": 1.2, "squared_error": 2.5}  # both above 2H
 

@@ -11,9 +11,10 @@ from tolerances import EXACT_STEP, INNER_PROX, ROUNDING, WEIGHTED_RUN
 
 from dladmm import Options, Params, Problem, Status, forward, solve
 from dladmm.core import restored
+from dladmm.core.initial import initial_params
 from dladmm.core.metric import prox_in_metric
 from dladmm.core.samples import Samples
-from dladmm.core.state import Data, initial_params, make_data
+from dladmm.core.state import Data, make_data
 from dladmm.terms.regularizers import L1, L2, Box
 
 SIZES = (4, 6, 5, 3)

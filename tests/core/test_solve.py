@@ -11,8 +11,9 @@ from problems import network, relu, small, solved, teacher
 from tolerances import FLOAT32_TINY_PENALTIES, INITIAL_SPREAD, ROUNDING
 
 from dladmm import Options, Problem, Status, solve
+from dladmm.core.initial import initial_params
 from dladmm.core.methods import iterate
-from dladmm.core.state import initial_params, make_data, state_from_params
+from dladmm.core.state import make_data, state_from_params
 from dladmm.terms.regularizers import L1, Box
 
 

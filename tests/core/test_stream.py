@@ -9,8 +9,9 @@ from tolerances import EXACT_STEP, ROUNDING
 
 from dladmm import Options, Problem, solve
 from dladmm.core import stream
+from dladmm.core.initial import initial_params
 from dladmm.core.samples import Samples
-from dladmm.core.state import Data, initial_params
+from dladmm.core.state import Data
 from dladmm.core.stream import Batches
 from dladmm.terms.regularizers import L1, L2, Box
 

@@ -12,8 +12,8 @@ from tolerances import DRIFT_SAVED, EXACT_STEP, FLOAT32_DRIFT, LEAST_SQUARES, RO
 
 from dladmm import Options, solve
 from dladmm.core.state import make_data
+from dladmm.core.step_rules import STEP_RULES
 from dladmm.core.sweep import SWEEPS, SweepOptions
-from dladmm.core.updates import STEP_RULES
 from dladmm.terms.regularizers import L2
 
 HOW = SweepOptions(STEP_RULES["closed-form"], "newton")

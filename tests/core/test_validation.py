@@ -8,7 +8,7 @@ import pytest
 from problems import small
 
 from dladmm import Options, Params, Problem, solve
-from dladmm.core.updates import Backtracking
+from dladmm.core.step_rules import Backtracking
 from dladmm.core.validation import check_options
 from dladmm.terms.activations import Activation
 from dladmm.terms.layers import Dense

@@ -31,6 +31,7 @@ def digits(monkeypatch):
 
 
 def made(folder, piece):
+    folder.mkdir(exist_ok=True)
     for unit in making.missing_units(folder, piece, SCALE, None):
         making.make(folder, piece, SCALE, unit, quiet)
     return making.read_record(folder, piece)
@@ -57,6 +58,27 @@ def test_accuracies_of_every_method_seed_and_rate(digits, tmp_path):
     first = [curve["train_accuracy"] for curve in runs["adam best"]["curves"]]
     assert first[0] != first[1]  # seeds differ
     assert first[0][-1] > first[0][0]
+
+
+def test_a_run_with_the_settings_of_another_is_taken_over(digits, tmp_path, monkeypatch):
+    alone = made(tmp_path / "alone", "fig4")["runs"]["mnist authors"]
+    made(tmp_path, "fig5")
+    whole = made(tmp_path, "fig4")["runs"]["mnist authors"]
+    assert whole == alone  # the same numbers, had it been made
+    unit = next(u for u in making.units("fig4", SCALE, None) if u.name == "mnist authors")
+    never = replace(unit, run=lambda record, tell: pytest.fail("it was made again"))
+    making.make(tmp_path, "fig4", SCALE, never, quiet)
+    with pytest.raises(pytest.fail.Exception):
+        making.make(tmp_path / "alone", "fig4", SCALE, never, quiet)
+
+
+def test_a_best_rate_that_is_the_papers_is_not_run_twice(digits, tmp_path, monkeypatch):
+    monkeypatch.setitem(paper.GRIDS, "adam", (0.02,))
+    monkeypatch.setitem(paper.RATES, "adam", 0.02)
+    runs = made(tmp_path, "fig5")["runs"]
+    assert runs["adam best"] == runs["adam paper"]
+    assert runs["sgd best"]["rate"] != runs["sgd paper"]["rate"]
+    assert runs["sgd best"]["curves"] != runs["sgd paper"]["curves"]
 
 
 def test_times_of_every_rho(digits, tmp_path):

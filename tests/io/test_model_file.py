@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from dladmm.core.schedules import Multiply
-from dladmm.core.updates import Backtracking
+from dladmm.core.step_rules import Backtracking
 from dladmm.estimators import DLADMMClassifier, DLADMMRegressor
 from dladmm.io import model_file
 from dladmm.io.model_file import ModelFileError, load_estimator, load_model, save_model

@@ -98,10 +98,10 @@ def compiled_collectives(method, n):
     import jax.numpy as jnp
 
     from dladmm.core import methods, stream
+    from dladmm.core.initial import initial_params
     from dladmm.core.sharding import make_mesh, replicate
-    from dladmm.core.state import initial_params
+    from dladmm.core.step_rules import ClosedForm
     from dladmm.core.sweep import SweepOptions
-    from dladmm.core.updates import ClosedForm
 
     problem, x, y, weights = problem_and_rows(n)
     mesh = make_mesh(4)

@@ -16,12 +16,13 @@ import numpy as np
 
 from dladmm._version import __version__
 from dladmm.bench.products import floor_seconds, iteration_products
+from dladmm.core.initial import initial_params
 from dladmm.core.methods import iterate
 from dladmm.core.problem import Problem
 from dladmm.core.samples import blocks_for
-from dladmm.core.state import Data, State, initial_params, make_data, state_from_params
+from dladmm.core.state import Data, State, make_data, state_from_params
+from dladmm.core.step_rules import ClosedForm
 from dladmm.core.sweep import SweepOptions
-from dladmm.core.updates import ClosedForm
 from dladmm.memory import file_lines, kernel_figure
 
 RHO, NU = 1.5, 1.0

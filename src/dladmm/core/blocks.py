@@ -10,10 +10,10 @@ from jax import Array
 
 from dladmm.core.problem import Problem
 from dladmm.core.state import Data, State
+from dladmm.core.step_rules import StepRule
 from dladmm.core.updates import (
     Above,
     Step,
-    StepRule,
     update_a,
     update_b,
     update_W,

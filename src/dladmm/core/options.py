@@ -11,8 +11,8 @@ from dladmm.core.certificate import Certificate
 from dladmm.core.restored import Restored
 from dladmm.core.schedules import Schedule
 from dladmm.core.state import Params, State
+from dladmm.core.step_rules import StepRule
 from dladmm.core.stream import Stream
-from dladmm.core.updates import StepRule
 
 
 class Status(StrEnum):

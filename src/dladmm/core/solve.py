@@ -14,6 +14,7 @@ import numpy as np
 from jax import Array
 
 from dladmm.core.certificate import certify
+from dladmm.core.initial import params_for_data
 from dladmm.core.methods import Start, method_for, real_loss
 from dladmm.core.options import Callback, Options, Progress, Remembering, Result, Status
 from dladmm.core.problem import Problem
@@ -26,10 +27,10 @@ from dladmm.core.sharding import (
     replicate,
 )
 from dladmm.core.snapshot import Snapshot, SnapshotStore, StoreSettings, identity
-from dladmm.core.state import Params, State, initial_params, kept, revived
+from dladmm.core.state import Params, State, kept, revived
+from dladmm.core.step_rules import STEP_RULES
 from dladmm.core.stream import Batches, Stream
 from dladmm.core.sweep import SweepOptions
-from dladmm.core.updates import STEP_RULES
 from dladmm.core.validation import check_inputs, check_options, check_params
 
 
@@ -104,10 +105,8 @@ class _Run:
         if stream is not None:
             params = stream.params
         if params is None:
-            scale = root_mean_square(arrays[0], arrays[2])
-            output = pooled_scale(problem, arrays[1], arrays[2])
             init = self.method.init if options.init == "auto" else options.init
-            params = initial_params(problem, init, options.seed, self.dtype, scale, output)
+            params = params_for_data(problem, init, options.seed, arrays)
         self.good = replicate(jax.tree.map(lambda v: np.asarray(v, self.dtype), params), self.mesh)
         self.best, self.best_loss = self.good, math.inf
         self.lemma2_at_start = self._dual_from_gradient()
@@ -403,27 +402,6 @@ class _Run:
 
 
 MAX_RHO = 1e8
-
-
-def root_mean_square(x: np.ndarray, weights: np.ndarray | None) -> float:
-    """The weighted root mean square of the entries of x; 1 where all are zero."""
-    squares = np.einsum("ij,ij->i", x, x, dtype=np.float64) / x.shape[1]
-    omega = np.ones(len(squares)) if weights is None else weights
-    total, count = over_processes([float(squares @ omega), float(omega.sum())]).sum(0)
-    return float(np.sqrt(total / count)) or 1.0
-
-
-def pooled_scale(problem: Problem, y: np.ndarray, weights: np.ndarray | None) -> Any:
-    """The loss's own centre and spread of the targets of all processes; 1 where all are alike."""
-    centre, spread = problem.loss.target_scale(y, weights)
-    if jax.process_count() > 1:
-        mass = float(len(y) if weights is None else weights.sum())
-        centres, spreads = over_processes(centre), over_processes(spread)
-        share = over_processes(mass).reshape(-1, *(1,) * (centres.ndim - 1))
-        share = share / share.sum()
-        centre = (share * centres).sum(0)
-        spread = np.sqrt((share * (spreads**2 + (centres - centre) ** 2)).sum(0))
-    return centre, np.where(spread > 0, spread, 1.0)
 
 
 @dataclass(frozen=True)

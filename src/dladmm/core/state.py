@@ -15,11 +15,6 @@ from dladmm.core.problem import Problem
 from dladmm.core.samples import Folded, Samples
 from dladmm.core.sharding import EVERYWHERE, ROWS, spread
 
-INITIALIZERS = ("scaled", "he", "paper")
-
-# A first layer that starts small has more to learn, and generalises better: docs/restored.md.
-FIRST_LAYER = 0.4
-
 
 @partial(jax.tree_util.register_dataclass, data_fields=["W", "b"], meta_fields=[])
 @dataclass(frozen=True)
@@ -124,45 +119,6 @@ def _gram(problem: Problem, data: Data) -> Array:
     body = lambda weights, _, x: ((), Folded(sum=layer.gram(x, weights)))  # noqa: E731
     own = lambda data: data.samples.walk(body, (), data.x)[1].sum  # noqa: E731
     return spread(data.samples, own, (DATA,), EVERYWHERE)(data)
-
-
-def initial_params(
-    problem: Problem,
-    init: str,
-    seed: int,
-    dtype: jnp.dtype,
-    input_scale: float = 1.0,
-    output: tuple[Any, Any] = (0.0, 1.0),
-) -> Params:
-    """Random weights on the regularisers' constraints.
-
-    `he`: W ~ N(0, 2/fan_in), b = 0, and W_1 divided by `input_scale`, the root mean square of the
-    inputs: the outputs at the start do not depend on the inputs' unit. `scaled`: as `he`, with a
-    smaller W_1, and outputs that start at the targets' centre and spread, `output` (one each or one
-    per output). `paper`: the authors' W and b ~ 0.1 N(0, 1).
-    """
-    if init not in INITIALIZERS:
-        raise ValueError(f"init={init!r} is unknown; expected one of {', '.join(INITIALIZERS)}")
-    W, b = [], []
-    keys = jax.random.split(jax.random.key(seed), 2 * problem.n_layers)
-    centre, unit = (jnp.asarray(v, dtype) for v in (output if init == "scaled" else (0.0, 1.0)))
-    for l, (layer, regularizer) in enumerate(
-        zip(problem.layers, problem.regularizers, strict=True)
-    ):
-        drawn = jax.random.normal(keys[2 * l], layer.weight_shape, dtype)
-        bias = jnp.zeros(layer.bias_shape, dtype)
-        if init == "paper":
-            spread, bias = 0.1, 0.1 * jax.random.normal(keys[2 * l + 1], layer.bias_shape, dtype)
-        else:
-            spread = (2 / layer.fan_in) ** 0.5
-        if l == 0 and init != "paper":
-            spread *= (FIRST_LAYER if init == "scaled" else 1) / input_scale
-        drawn = spread * drawn
-        if l == problem.n_layers - 1:
-            drawn, bias = drawn * unit.reshape(-1, 1), bias + centre
-        W.append(regularizer.prox(drawn, 0.0))
-        b.append(bias)
-    return Params(tuple(W), tuple(b))
 
 
 def forward(problem: Problem, params: Params, x: Array) -> Array:

@@ -20,7 +20,8 @@ from dladmm.core.lagrangian import Lagrangian, lagrangian, lemma2_violation, rel
 from dladmm.core.problem import Problem
 from dladmm.core.samples import Samples
 from dladmm.core.state import Data, State
-from dladmm.core.updates import StepRule, update_z, update_zL
+from dladmm.core.step_rules import StepRule
+from dladmm.core.updates import update_z, update_zL
 from dladmm.terms.layers import weighted
 
 

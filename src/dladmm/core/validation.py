@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dladmm.core.initial import INITIALIZERS
 from dladmm.core.methods import method_names
 from dladmm.core.problem import Problem
 from dladmm.core.schedules import make_schedule
-from dladmm.core.state import INITIALIZERS, Params
-from dladmm.core.updates import STEP_RULES, Backtracking, ClosedForm
+from dladmm.core.state import Params
+from dladmm.core.step_rules import STEP_RULES, Backtracking, ClosedForm
 from dladmm.terms.activations import Activation
 from dladmm.terms.loss import Loss
 from dladmm.terms.zl_solvers import zl_solvers

@@ -194,7 +194,7 @@ class Accuracies:
 
 
 def _accuracy_claims(records: Records, data: str, title: str, variant: str) -> Iterator[Claim]:
-    piece = next(p for p, shown in paper.ACCURACY_FIGURES.items() if shown == data)
+    piece = paper.accuracy_figure(data)
     say = Accuracies(records, piece, f"dladmm {variant}")
     why = {claim: reasons[variant] for claim, reasons in WHY.items()}
     claims: list[tuple[str, str, Callable[[], Verdict], str]] = [

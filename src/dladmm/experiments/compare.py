@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -75,7 +76,16 @@ def contestant(text: str) -> Contestant:
 
 
 Told = Callable[[int], None]
-Laps = tuple[list[float], list[Evaluation], list[Evaluation]]  # seconds, on training, on test rows
+
+
+class Laps(NamedTuple):
+    """Per iteration: seconds until then, the network on training and test rows; and what the method
+    itself recorded, if it is one of the library's."""
+
+    seconds: list[float]
+    training: list[Evaluation]
+    test: list[Evaluation]
+    history: Mapping[str, list[float]] = MappingProxyType({})
 
 
 def curve(
@@ -86,16 +96,16 @@ def curve(
     began = time.perf_counter()
     run(who, course, seed, 1, lambda k: None)
     cold = time.perf_counter() - began
-    seconds, training, test = run(who, course, seed, iterations, tell)
+    laps = run(who, course, seed, iterations, tell)
     return {
         "method": who.label,
         "seed": seed,
-        "seconds": seconds,
-        "train_loss": [float(e.loss) for e in training],
-        "train_accuracy": [float(e.accuracy) for e in training],
-        "test_loss": [float(e.loss) for e in test],
-        "test_accuracy": [float(e.accuracy) for e in test],
-        "compile_seconds": max(cold - seconds[0], 0.0) if seconds else cold,
+        "seconds": laps.seconds,
+        "train_loss": [float(e.loss) for e in laps.training],
+        "train_accuracy": [float(e.accuracy) for e in laps.training],
+        "test_loss": [float(e.loss) for e in laps.test],
+        "test_accuracy": [float(e.accuracy) for e in laps.test],
+        "compile_seconds": max(cold - laps.seconds[0], 0.0) if laps.seconds else cold,
     }
 
 
@@ -109,7 +119,7 @@ def _gradient_run(who: Contestant, course: Course, seed: int, iterations: int, t
         laps.append(lap)
         tell(len(laps))
     training = [lap.training for lap in laps if lap.training is not None]
-    return [lap.seconds for lap in laps], training, [lap.test for lap in laps]
+    return Laps([lap.seconds for lap in laps], training, [lap.test for lap in laps])
 
 
 def library_run(who: Contestant, course: Course, seed: int, iterations: int, tell: Told) -> Laps:
@@ -135,7 +145,7 @@ def library_run(who: Contestant, course: Course, seed: int, iterations: int, tel
     )  # fmt: skip
     training = [course.on_training(params) for params in networks]
     test = [course.on_test(params) for params in networks]
-    return result.history.get("seconds", []), training, test
+    return Laps(result.history.get("seconds", []), training, test, result.history)
 
 
 def compare(

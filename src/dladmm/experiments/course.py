@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from dladmm.core.initial import params_for_data
 from dladmm.core.lagrangian import Evaluation, evaluate
 from dladmm.core.methods import Arrays
 from dladmm.core.problem import Problem
-from dladmm.core.solve import pooled_scale, root_mean_square
-from dladmm.core.state import Params, initial_params
+from dladmm.core.state import Params
 from dladmm.data.datasets import Dataset
 
 EVALUATED_ROWS = 10_000  # at once
@@ -32,10 +32,7 @@ class Course:
 
     def weights(self, seed: int) -> Params:
         """The weights everyone starts from."""
-        x, y, weights = self.arrays
-        scale = root_mean_square(x, weights)
-        output = pooled_scale(self.problem, y, weights)
-        return initial_params(self.problem, self.init, seed, jnp.dtype(x.dtype), scale, output)
+        return params_for_data(self.problem, self.init, seed, self.arrays)
 
     def on_training(self, params: Params) -> Evaluation:
         """The mean loss and the accuracy over all training rows, by blocks of them."""

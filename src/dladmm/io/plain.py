@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from dladmm.core.schedules import BalanceResiduals, CloseGap, Constant, Multiply
-from dladmm.core.updates import Backtracking, ClosedForm
+from dladmm.core.step_rules import Backtracking, ClosedForm
 from dladmm.terms.activations import Smooth, activations
 from dladmm.terms.losses import losses
 from dladmm.terms.registry import Registry

@@ -1,0 +1,90 @@
+"""Where the weights start: random, on the scale of the data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dladmm.core.problem import Problem
+from dladmm.core.sharding import over_processes
+from dladmm.core.state import Params
+
+INITIALIZERS = ("scaled", "he", "paper")
+
+# A first layer that starts small has more to learn, and generalises better: docs/restored.md.
+FIRST_LAYER = 0.4
+
+
+def params_for_data(
+    problem: Problem,
+    init: str,
+    seed: int,
+    arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None],
+) -> Params:
+    """Random weights on the scale of x, y and sample weights, those of all processes together."""
+    x, y, weights = arrays
+    scale, output = root_mean_square(x, weights), pooled_scale(problem, y, weights)
+    return initial_params(problem, init, seed, jnp.dtype(x.dtype), scale, output)
+
+
+def initial_params(
+    problem: Problem,
+    init: str,
+    seed: int,
+    dtype: jnp.dtype,
+    input_scale: float = 1.0,
+    output: tuple[Any, Any] = (0.0, 1.0),
+) -> Params:
+    """Random weights on the regularisers' constraints.
+
+    `he`: W ~ N(0, 2/fan_in), b = 0, and W_1 divided by `input_scale`, the root mean square of the
+    inputs: the outputs at the start do not depend on the inputs' unit. `scaled`: as `he`, with a
+    smaller W_1, and outputs that start at the targets' centre and spread, `output` (one each or one
+    per output). `paper`: the authors' W and b ~ 0.1 N(0, 1).
+    """
+    if init not in INITIALIZERS:
+        raise ValueError(f"init={init!r} is unknown; expected one of {', '.join(INITIALIZERS)}")
+    W, b = [], []
+    keys = jax.random.split(jax.random.key(seed), 2 * problem.n_layers)
+    centre, unit = (jnp.asarray(v, dtype) for v in (output if init == "scaled" else (0.0, 1.0)))
+    for l, (layer, regularizer) in enumerate(
+        zip(problem.layers, problem.regularizers, strict=True)
+    ):
+        drawn = jax.random.normal(keys[2 * l], layer.weight_shape, dtype)
+        bias = jnp.zeros(layer.bias_shape, dtype)
+        if init == "paper":
+            spread, bias = 0.1, 0.1 * jax.random.normal(keys[2 * l + 1], layer.bias_shape, dtype)
+        else:
+            spread = (2 / layer.fan_in) ** 0.5
+        if l == 0 and init != "paper":
+            spread *= (FIRST_LAYER if init == "scaled" else 1) / input_scale
+        drawn = spread * drawn
+        if l == problem.n_layers - 1:
+            drawn, bias = drawn * unit.reshape(-1, 1), bias + centre
+        W.append(regularizer.prox(drawn, 0.0))
+        b.append(bias)
+    return Params(tuple(W), tuple(b))
+
+
+def root_mean_square(x: np.ndarray, weights: np.ndarray | None) -> float:
+    """The weighted root mean square of the entries of x; 1 where all are zero."""
+    squares = np.einsum("ij,ij->i", x, x, dtype=np.float64) / x.shape[1]
+    omega = np.ones(len(squares)) if weights is None else weights
+    total, count = over_processes([float(squares @ omega), float(omega.sum())]).sum(0)
+    return float(np.sqrt(total / count)) or 1.0
+
+
+def pooled_scale(problem: Problem, y: np.ndarray, weights: np.ndarray | None) -> Any:
+    """The loss's own centre and spread of the targets of all processes; 1 where all are alike."""
+    centre, spread = problem.loss.target_scale(y, weights)
+    if jax.process_count() > 1:
+        mass = float(len(y) if weights is None else weights.sum())
+        centres, spreads = over_processes(centre), over_processes(spread)
+        share = over_processes(mass).reshape(-1, *(1,) * (centres.ndim - 1))
+        share = share / share.sum()
+        centre = (share * centres).sum(0)
+        spread = np.sqrt((share * (spreads**2 + (centres - centre) ** 2)).sum(0))
+    return centre, np.where(spread > 0, spread, 1.0)
