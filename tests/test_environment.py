@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import subprocess
 import sys
 
@@ -15,9 +16,9 @@ DLADMMClassifier((3,), max_iter=2, tol=1e9, n_iter_no_change=1).fit(x, [0, 1] * 
 """
 
 
-def without(name):
-    """This process's environment but for one variable."""
-    return {key: value for key, value in os.environ.items() if key != name}
+def without(*names):
+    """This process's environment but for some variables."""
+    return {key: value for key, value in os.environ.items() if key not in names}
 
 
 def test_compiled_programs_are_kept_where_told(tmp_path):
@@ -31,16 +32,15 @@ def test_compiled_programs_are_kept_where_told(tmp_path):
     assert "Traceback" not in ran.stderr
 
 
-# A thread asks for memory, then glibc's own account of its pools is printed.
-POOLS = """
-import ctypes, sys, threading
-from dladmm.environment import share_freed_memory
-if sys.argv[1] == "shared":
-    share_freed_memory()
-held = []
-thread = threading.Thread(target=lambda: held.append(bytearray(100_000)))
-thread.start()
-thread.join()
+# 20 MB are taken, freed and taken again; then glibc's own account of its memory is printed.
+ACCOUNT = """
+import ctypes, sys
+from dladmm.environment import return_large_arrays
+if sys.argv[1] == "told":
+    return_large_arrays()
+large = bytearray(20_000_000)
+del large
+large = bytearray(20_000_000)
 libc = ctypes.CDLL(None)
 libc.fdopen.restype = ctypes.c_void_p
 out = ctypes.c_void_p(libc.fdopen(1, b"w"))
@@ -49,17 +49,17 @@ libc.fflush(out)
 """
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has a pool per thread")
-def test_the_command_line_keeps_one_pool_of_freed_memory():
-    environment = without("MALLOC_ARENA_MAX")
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators have no such limit")
+def test_the_command_line_returns_large_arrays_to_the_system():
+    names = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
 
-    def pools(how, **more):
+    def bytes_outside_of_pools(how, **more):
         ran = subprocess.run(
-            [sys.executable, "-c", POOLS, how],
-            env=environment | more, capture_output=True, text=True, check=True,
+            [sys.executable, "-c", ACCOUNT, how],
+            env=without(*names) | more, capture_output=True, text=True, check=True,
         )  # fmt: skip
-        return ran.stdout.count("<heap nr=")
+        return int(re.findall(r'<total type="mmap" count="\d+" size="(\d+)"', ran.stdout)[-1])
 
-    assert pools("shared") == 1
-    assert pools("as it is") > 1
-    assert pools("shared", MALLOC_ARENA_MAX="8") > 1  # whoever sets it is obeyed
+    assert bytes_outside_of_pools("told") > 20_000_000
+    assert bytes_outside_of_pools("as it is") < 20_000_000
+    assert bytes_outside_of_pools("told", MALLOC_MMAP_THRESHOLD_="30000000") < 20_000_000
