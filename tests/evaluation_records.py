@@ -22,7 +22,7 @@ SCALE = Scale(
 )
 MACHINE = {
     "processor": "a processor", "cores": 2, "memory_gib": 1.0, "python": "3", "jax": "0",
-    "numpy": "2", "dladmm": "0", "date": "2026-01-01",
+    "numpy": "2", "optax": "0", "dladmm": "0", "date": "2026-01-01",
 }  # fmt: skip
 ITERATIONS = np.arange(1, SCALE.iterations + 1)
 
@@ -34,7 +34,7 @@ def record(piece, runs):
 
 def convergence(piece, wave):
     values = (1e3 * 0.8**ITERATIONS * (1 + wave * (ITERATIONS % 2))).tolist()
-    run = {"options": {}, "lagrangian": values, "residual": values}
+    run = {"options": {}, "history": {"lagrangian": values, "residual": values}}
     return record(piece, {f"{data} {name}": run for data in paper.DATA for name in paper.VARIANTS})
 
 
@@ -47,6 +47,7 @@ def rising_to(level, speed):
             "train_accuracy": (curve - 0.001 * seed).tolist(),
             "test_accuracy": (curve - 0.01 - 0.001 * seed).tolist(),
             "train_loss": (1 - curve).tolist(),
+            "weights_moved": [1e-9, 2e-5, 0.3],
         }
         for seed in (0, 1)
     ]
@@ -65,6 +66,7 @@ def accuracies(piece):
         if name in paper.RATES:
             level = 0.96 if name == "adam" else 0.5
             runs[f"{name} paper"] = {"rate": paper.RATES[name], "curves": rising_to(level, 0.6)}
+    runs["sgd summed"] = {"rate": 1e-4, "curves": rising_to(0.6, 0.6)}
     runs["lbfgs"] = {"rate": 1.0, "curves": rising_to(0.95, 0.6)}
     return record(piece, runs)
 
@@ -74,7 +76,8 @@ def times(piece):
     runs = {}
     for data in paper.DATA:
         for size in sizes:
-            rows = [{"rho": rho, "seconds": size / 100, "iterations": 2} for rho in paper.RHOS]
+            seconds = {"seconds": size / 100, "times": 4 * [size / 100], "zl_iterations": 3.0}
+            rows = [{"rho": rho, **seconds} for rho in paper.RHOS]
             runs[f"{data} {size}"] = {"samples": size, "neurons": size, "rows": rows}
     return record(piece, runs)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from typing import Any
 
 # Parameters of mallopt (their numbers in <malloc.h>), each with the variable by which users set it.
 GLIBC_SETTINGS = {
@@ -39,9 +40,19 @@ def return_large_arrays() -> None:
     By itself glibc raises that limit with every larger array it sees freed, and a run's temporaries
     leave holes in the memory of each thread: up to 20 MB of a run of 100.
     """
-    if sys.platform != "linux":
-        return
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries have none
+    mallopt = _libc("mallopt")
     for variable, (parameter, value) in GLIBC_SETTINGS.items():
         if mallopt is not None and variable not in os.environ:
             mallopt(parameter, value)
+
+
+def return_freed_memory() -> None:
+    """Give all freed memory back to the system now (glibc)."""
+    trim = _libc("malloc_trim")
+    if trim is not None:
+        trim(0)
+
+
+def _libc(name: str) -> Any:
+    """A function of the C library, None where it has no such one."""
+    return getattr(ctypes.CDLL(None), name, None) if sys.platform == "linux" else None

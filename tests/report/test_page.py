@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from evaluation_records import RECORDS
 
-from dladmm.experiments import reproduce
+from dladmm.experiments import records, reproduce
 from dladmm.report.page import claims_html, report_page, write_report
 from dladmm.report.panels import pictures
 from dladmm.report.plots import plot_picture
@@ -144,8 +144,8 @@ def test_a_phone_shows_it_without_scrolling_sideways(browser, tmp_path):
 )
 def test_a_real_reproduction_is_whole(browser):
     folder = Path(os.environ["DLADMM_REPORT"])
-    records = {piece: reproduce.read_record(folder, piece) for piece in reproduce.PIECES}
-    assert all(records.values())
+    found = {piece: records.read_record(folder, piece) for piece in reproduce.PIECES}
+    assert all(found.values())
     assert opened(browser, folder / "report.html") == []
     assert drawn_figures(browser) == PANELS
     cells = browser.execute_script(

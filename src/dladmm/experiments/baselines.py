@@ -34,7 +34,8 @@ OPTIMISERS: dict[str, Callable[[Any], Any]] = {
     "sgd": optax.sgd,
     "momentum": partial(optax.sgd, momentum=0.9),
     "nesterov": partial(optax.sgd, momentum=0.9, nesterov=True),
-    "adagrad": optax.adagrad,
+    # optax starts its sum of squares at 0.1, far above those of a full batch: that would be SGD.
+    "adagrad": partial(optax.adagrad, initial_accumulator_value=0.0),
     "adadelta": optax.adadelta,
     "rmsprop": optax.rmsprop,
     "adam": optax.adam,

@@ -113,6 +113,7 @@ def reproduce(
     from dladmm.experiments.claims import WORDS
     from dladmm.experiments.paper import FULL, QUICK
     from dladmm.experiments.present import present
+    from dladmm.experiments.records import make
     from dladmm.report.progress import WorkBar
 
     known = (*making.PIECES, "all", "report")
@@ -137,7 +138,8 @@ def reproduce(
             for piece, units in missing.items():
                 for unit in units:
                     bar.begin(unit.work)
-                    making.make(out, piece, scale, unit, bar)
+                    make(out, piece, scale, unit, bar)
+                    bar.say(f"{piece}: {unit.name}")
     except KeyboardInterrupt:
         typer.echo("dladmm: interrupted; the same command goes on with the rest", err=True)
         raise typer.Exit(130) from None

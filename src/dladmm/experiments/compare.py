@@ -9,18 +9,17 @@ from __future__ import annotations
 import json
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from dladmm.core.lagrangian import Evaluation
-from dladmm.core.options import Options, Progress
+from dladmm.core.options import Options, Progress, Result, Status
 from dladmm.core.solve import solve
 from dladmm.core.state import Params
 from dladmm.experiments import baselines, paper
@@ -79,13 +78,13 @@ Told = Callable[[int], None]
 
 
 class Laps(NamedTuple):
-    """Per iteration: seconds until then, the network on training and test rows; and what the method
-    itself recorded, if it is one of the library's."""
+    """Per iteration: seconds until then, the network on training and test rows; and all that
+    `solve` returned, if the method is one of the library's."""
 
     seconds: list[float]
     training: list[Evaluation]
     test: list[Evaluation]
-    history: Mapping[str, list[float]] = MappingProxyType({})
+    result: Result | None = None
 
 
 def curve(
@@ -143,9 +142,16 @@ def library_run(who: Contestant, course: Course, seed: int, iterations: int, tel
         course.problem, x, y, sample_weight=weights, options=options,
         params=course.weights(seed), callback=keep,
     )  # fmt: skip
+    not_interrupted(result)
     training = [course.on_training(params) for params in networks]
     test = [course.on_test(params) for params in networks]
-    return Laps(result.history.get("seconds", []), training, test, result.history)
+    return Laps(result.history.get("seconds", []), training, test, result)
+
+
+def not_interrupted(result: Result) -> None:
+    """Pass on the Ctrl-C that `solve` ended with: half a run is not to be recorded as one."""
+    if result.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
 
 
 def compare(

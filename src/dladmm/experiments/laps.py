@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import jax
+
 from dladmm.core.lagrangian import Evaluation
 from dladmm.core.state import Params
 from dladmm.experiments.baselines import Trainer
@@ -36,7 +38,8 @@ def timed(trainer: Trainer, course: Course, count: int, with_training: bool) -> 
         if waiting is not None:
             lap, params = waiting
             yield replace(lap, training=made.before or course.on_training(params))
-        lap = Lap(clock, course.on_test(made.params))
+        # Waited for, or it would run on into the next step, whose time it is not.
+        lap = Lap(clock, jax.block_until_ready(course.on_test(made.params)))
         if with_training:
             waiting = lap, made.params
         else:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from dladmm.experiments.claims import WORDS, claims_table
-from dladmm.experiments.reproduce import PIECES, read_record
+from dladmm.experiments.records import read_record
+from dladmm.experiments.reproduce import PIECES
 from dladmm.files import write_atomically
 from dladmm.report.page import write_report
 from dladmm.report.panels import pictures

@@ -6,48 +6,29 @@ draws or judges: figures, claims and the report are made from these records alon
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dladmm.bench.iteration import describe_machine
 from dladmm.bench.products import Product, floor_seconds, iteration_products
 from dladmm.core.options import Options, Progress
 from dladmm.core.solve import solve
+from dladmm.core.state import Params
 from dladmm.data.datasets import Dataset, load_dataset
 from dladmm.experiments import baselines, paper
-from dladmm.experiments.compare import Contestant, library_run
+from dladmm.experiments.compare import Contestant, library_run, not_interrupted
 from dladmm.experiments.course import Course, image_course
 from dladmm.experiments.laps import Lap, timed
 from dladmm.experiments.paper import Scale
-from dladmm.files import write_atomically
+from dladmm.experiments.records import Record, Told, Unit, load_record, recorded, short
 
 PIECES = ("fig3", "fig4", "fig5", "fig6", "table2", "table3")
 CONVERGENCE_RHO = {"fig3": 1.0, "fig4": 1e-6}
 INIT = "he"  # the paper does not say where its weights start; all methods start alike
-SERIES = ("lagrangian", "residual", "risk", "rho")  # of a method with penalties
-SIGNIFICANT = 6  # digits of a recorded number
-
-Record = dict[str, Any]
-Told = Callable[[str, float], None]  # what runs, and how much of it is done
-
-
-@dataclass(frozen=True)
-class Unit:
-    """One run of a piece: its name, roughly its floating-point operations, and how to make it.
-
-    `twin` is the piece and the name of another run with the same settings, whose series will do.
-    """
-
-    name: str
-    work: float
-    run: Callable[[Record, Told], Any]
-    twin: tuple[str, str] | None = None
 
 
 def units(piece: str, scale: Scale, data_dir: Path | None) -> list[Unit]:
@@ -63,55 +44,6 @@ def missing_units(folder: Path, piece: str, scale: Scale, data_dir: Path | None)
     """The runs of a piece that are not on disk yet."""
     kept = load_record(folder, piece, scale)["runs"]
     return [unit for unit in units(piece, scale, data_dir) if unit.name not in kept]
-
-
-def make(folder: Path, piece: str, scale: Scale, unit: Unit, tell: Told) -> None:
-    """Make one run of a piece, or take it over from its twin, and put it on disk."""
-    record = load_record(folder, piece, scale)
-    run = _from_twin(folder, scale, unit) or unit.run(record, tell)
-    record["runs"][unit.name] = {"machine": describe_machine()} | run
-    with write_atomically(folder / f"{piece}.json") as part:
-        part.write_text(json.dumps(record, allow_nan=False))
-
-
-def _from_twin(folder: Path, scale: Scale, unit: Unit) -> Record | None:
-    """What a convergence figure needs of its unit's twin, None if that one is not on disk."""
-    if unit.twin is None:
-        return None
-    piece, name = unit.twin
-    run = load_record(folder, piece, scale)["runs"].get(name)
-    if run is None:
-        return None
-    first = run["curves"][0]
-    return {key: run[key] for key in ("machine", "options")} | {key: first[key] for key in SERIES}
-
-
-def load_record(folder: Path, piece: str, scale: Scale) -> Record:
-    """The record of a piece, empty if there is none; one of another setting is refused."""
-    fresh = {"piece": piece, "scale": json.loads(json.dumps(asdict(scale))), "runs": {}}
-    record = read_record(folder, piece)
-    if record is None:
-        return fresh
-    if record["scale"] != fresh["scale"]:
-        raise ValueError(
-            f"{folder / piece}.json was made with another setting ({record['scale']['name']});"
-            f" expected a folder of its own for the {scale.name} one"
-        )
-    return record
-
-
-def read_record(folder: Path, piece: str) -> Record | None:
-    """What is on disk of a piece."""
-    file = folder / f"{piece}.json"
-    if not file.exists():
-        return None
-    try:
-        record: Record = json.loads(file.read_text())
-        if not {"piece", "scale", "runs"} <= record.keys():
-            raise ValueError
-    except ValueError:
-        raise ValueError(f"{file} is not a record of this program; expected one, or none") from None
-    return record
 
 
 def seconds_needed(missing: Sequence[Unit]) -> float:
@@ -176,7 +108,8 @@ def _convergence(
     result = solve(
         course.problem, x, y, options=chosen, params=course.weights(0), callback=watch
     )  # fmt: skip
-    return {"options": _plain(options)} | {key: short(result.history[key]) for key in SERIES}
+    not_interrupted(result)
+    return {"options": _plain(options)} | recorded(result)
 
 
 def _accuracy_units(data: str, scale: Scale, data_dir: Path | None) -> Iterator[Unit]:
@@ -201,6 +134,9 @@ def _accuracy_units(data: str, scale: Scale, data_dir: Path | None) -> Iterator[
         if name in paper.RATES:
             rate = paper.RATES[name]
             yield Unit(f"{name} paper", ours * sweep / 3, partial(_gradient, *where, name, rate))
+        if name == "sgd":  # the paper's R is a sum over samples; on the mean its rate stands still
+            summed = paper.RATES[name] * samples
+            yield Unit("sgd summed", ours * sweep / 3, partial(_gradient, *where, name, summed))
         yield Unit(f"{name} best", ours * sweep / 3, partial(_gradient, *where, name, None))
     yield Unit("lbfgs", ours * sweep / 2, partial(_gradient, *where, "lbfgs", 1.0))
 
@@ -218,18 +154,28 @@ def _library(
             tell(f"{data} {who.name}", (seed + k / iterations) / scale.seeds)
 
         laps = library_run(who, course, seed, iterations, watch)
+        assert laps.result is not None
         figures = {
             "train_accuracy": (e.accuracy for e in laps.training),
             "test_accuracy": (e.accuracy for e in laps.test),
             "train_loss": (e.loss for e in laps.training),
+            "test_loss": (e.loss for e in laps.test),
         }
-        recorded = [key for key in ("seconds", *SERIES) if key in laps.history]
+        # A run that broke down has no network from there on.
+        missing: list[float | None] = [None] * (iterations - len(laps.seconds))
         curves.append(
-            {"seed": seed}
-            | {key: held(short(values), scale.iterations) for key, values in figures.items()}
-            | {key: short(laps.history[key]) for key in recorded}
+            {"seed": seed, "seconds": short(laps.seconds)}
+            | {key: short(values) + missing for key, values in figures.items()}
+            | {"weights_moved": _relative_changes(course.weights(seed), laps.result.params)}
+            | recorded(laps.result)
         )
     return {"options": _plain(options), "curves": curves}
+
+
+def _relative_changes(before: Params, after: Params) -> list[float | None]:
+    """|W_l - W_l at the start| / |W_l at the start| for each layer."""
+    pairs = [(np.asarray(old), np.asarray(new)) for old, new in zip(before.W, after.W, strict=True)]
+    return short(np.linalg.norm(new - old) / np.linalg.norm(old) for old, new in pairs)
 
 
 def _grid(
@@ -237,11 +183,12 @@ def _grid(
 ) -> Any:
     """Every rate of an optimiser's grid, from one seed, on a part of the images."""
     course = _course(data, scale, data_dir, samples=scale.grid_samples)
+    x, y = course.test
+    course = replace(course, test=(x[:1], y[:1]))  # a rate is chosen without any test image
     rates = paper.GRIDS[name]
-    told = partial(tell, f"{data} {name} rates")
-    curves = gradient_curves(
-        course, name, [(rate, 0) for rate in rates], scale.grid_iterations, told
-    )
+    watch = partial(tell, f"{data} {name} rates")
+    pairs = [(rate, 0) for rate in rates]
+    curves = gradient_curves(course, name, pairs, scale.grid_iterations, watch)
     last = [(curve["train_accuracy"][-1], curve["train_loss"][-1]) for curve in curves]
     return {
         "rates": [
@@ -269,8 +216,8 @@ def _gradient(
     if at_papers is not None and at_papers["rate"] == rate:
         return at_papers  # the best rate is the paper's
     pairs = [(rate, seed) for seed in range(scale.seeds)]
-    told = partial(tell, f"{data} {name} {rate:g}")
-    return {"rate": rate, "curves": gradient_curves(course, name, pairs, scale.iterations, told)}
+    watch = partial(tell, f"{data} {name} {rate:g}")
+    return {"rate": rate, "curves": gradient_curves(course, name, pairs, scale.iterations, watch)}
 
 
 def gradient_curves(
@@ -303,6 +250,7 @@ def gradient_curves(
         "train_accuracy": by_run("training", "accuracy"),
         "test_accuracy": by_run("test", "accuracy"),
         "train_loss": by_run("training", "loss"),
+        "test_loss": by_run("test", "loss"),
     }
     clock = {"seconds": short(lap.seconds for lap in laps)} if len(pairs) == 1 else {}
     return [
@@ -320,7 +268,7 @@ def _time_units(piece: str, scale: Scale, data_dir: Path | None) -> Iterator[Uni
             else [(samples, scale.width) for samples in scale.sizes[data]]
         )
         for samples, width in cells:
-            work = len(paper.RHOS) * (scale.timed_iterations + 2) * _sweep_work(samples, width)
+            work = 2 * len(paper.RHOS) * (scale.timed_iterations + 2) * _sweep_work(samples, width)
             run = partial(_times, data, samples, width, scale, data_dir)
             yield Unit(f"{data} {width if piece == 'table2' else samples}", work, run)
 
@@ -331,36 +279,38 @@ def _times(
 ) -> Any:  # fmt: skip
     course = _course(data, scale, data_dir, samples, width)
     x, y, _ = course.arrays
-    rows = []
-    for k, rho in enumerate(paper.RHOS):
-        tell(f"{record['piece']} {data} {samples:,} x {width}", k / len(paper.RHOS))
+    times: dict[float, list[float]] = {rho: [] for rho in paper.RHOS}
+    newton: dict[float, list[float]] = {rho: [] for rho in paper.RHOS}
+    # There and back again, so that a machine that slows down does not look like an effect of rho.
+    for k, rho in enumerate([*paper.RHOS, *reversed(paper.RHOS)]):
+        tell(f"{record['piece']} {data} {samples:,} x {width}", k / (2 * len(paper.RHOS)))
         options = Options(
             **paper.variant("text", rho), max_iter=scale.timed_iterations + 2, tol=0,
             evaluate_every=10**9,
         )  # fmt: skip
         result = solve(course.problem, x, y, options=options, params=course.weights(0))
+        not_interrupted(result)
         # The first iteration may compile, and the last is read without another one beside it.
-        clock = np.asarray(result.history["seconds"])
-        took = np.diff(clock)[:-1] if len(clock) > 2 else np.diff(clock)
-        rows.append({"rho": rho, "seconds": short([took.mean()])[0], "iterations": len(took)})
+        times[rho] += np.diff(result.history["seconds"])[:-1].tolist()
+        newton[rho] += result.history["zl_iterations"][1:-1]
+    rows = [
+        {
+            "rho": rho,
+            "seconds": short([np.median(times[rho])])[0],
+            "times": short(times[rho]),
+            "zl_iterations": short([np.mean(newton[rho])])[0],
+        }
+        for rho in paper.RHOS
+    ]
     return {"samples": samples, "neurons": width, "rows": rows}
 
 
 def _started(course: Course, options: dict[str, Any]) -> Course:
-    """The course with the weights this variant starts from."""
-    return replace(course, init=options.get("init", INIT))
+    """The course with the weights dlADMM's variant starts from; all other methods have the same."""
+    own = options["method"] == "dladmm"
+    return replace(course, init=options.get("init", INIT) if own else INIT)
 
 
 def _plain(options: dict[str, Any]) -> dict[str, Any]:
     """Options as JSON knows them."""
     return {k: v if isinstance(v, str | int | float) else repr(v) for k, v in options.items()}
-
-
-def held(values: list[float | None], count: int) -> list[float | None]:
-    """A run that ended before `count` iterations stays where it is."""
-    return values + values[-1:] * (count - len(values))
-
-
-def short(values: Any) -> list[float | None]:
-    """A series as it is recorded; None, which JSON knows, for what is not finite."""
-    return [float(f"{v:.{SIGNIFICANT}g}") if np.isfinite(v) else None for v in map(float, values)]

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from dladmm.experiments import paper
-from dladmm.experiments.claims import WORDS, claims_table, seconds_table
+from dladmm.experiments.claims import WORDS, claims_table
 from dladmm.experiments.reproduce import PIECES, best_rate
+from dladmm.experiments.verdicts import rises_in_a_row, seconds_table
 from dladmm.files import write_atomically
 from dladmm.report.panels import GREY, Panel, pictures
 
@@ -119,6 +120,8 @@ def _piece(record: Mapping[str, Any]) -> str:
         parts.append(_seconds(record))
     if any(name.endswith(" grid") for name in record["runs"]):
         parts.append(_rates(record))
+    if "dladmm authors" in record["runs"]:
+        parts.append(f"<p>{escape(_authors_rule(record))}</p>")
     return "".join(parts)
 
 
@@ -184,7 +187,7 @@ def _seconds(record: Mapping[str, Any]) -> str:
             continue
         sizes = record["scale"]["neurons"] if by_neurons else record["scale"]["sizes"][data]
         full = record["scale"]["name"] == "full"
-        head = "".join(f"<th>{size:,}</th>" for size in sizes[: len(ours[0])])
+        head = "".join(f"<th>{size:,}</th>" for size in sizes)
         body = ""
         for k, rho in enumerate(paper.RHOS):
             cells = "".join(
@@ -194,10 +197,10 @@ def _seconds(record: Mapping[str, Any]) -> str:
                 for place, value in enumerate(ours[k])
             )
             body += f"<tr><th>{rho:g}</th>{cells}</tr>"
-        count = next(iter(record["runs"].values()))["rows"][0]["iterations"]
+        count = len(next(iter(record["runs"].values()))["rows"][0]["times"])
         note = "; below, the paper's (GTX 1080 Ti)" if full else ""
         parts.append(
-            f"<h3>{title}</h3><p>Mean of {count} iterations{note}.</p><div class='wide'>"
+            f"<h3>{title}</h3><p>Median of {count} iterations{note}.</p><div class='wide'>"
             f"<table class='numbers'><thead><tr><th>rho</th>{head}</tr></thead>"
             f"<tbody>{body}</tbody></table></div>"
         )
@@ -227,6 +230,19 @@ def _rates(record: Mapping[str, Any]) -> str:
     )
 
 
+def _authors_rule(record: Mapping[str, Any]) -> str:
+    """Whether the rule by which the authors' code raises rho would ever have acted."""
+    counts = [
+        rises_in_a_row(curve["train_loss"], paper.AUTHORS_RISES)
+        for curve in record["runs"]["dladmm authors"]["curves"]
+    ]
+    return (
+        f"The authors' code raises rho, tau and theta tenfold when the training loss has risen"
+        f" {paper.AUTHORS_RISES} times in a row; here they stay as they are. In this record that"
+        f" happens {max(counts)} times" + (", in the worst of the seeds." if counts[1:] else ".")
+    )
+
+
 def _settings(records: Records) -> str:
     rows = []
     for piece in PIECES:
@@ -240,24 +256,35 @@ def _settings(records: Records) -> str:
             f" test images, two hidden layers of {scale['width']:,},"
             f" {_length(piece, scale)}"
         )
-        machines = {_machine(run["machine"]) for run in record["runs"].values()}
         rows.append(
             f"<tr><th>{piece}</th><td>{escape(said)}</td>"
-            f"<td>{escape('; '.join(sorted(machines)))}</td></tr>"
+            f"<td>{escape('; '.join(_machines(record)))}</td></tr>"
         )
     return f"<div class='wide'><table><tbody>{''.join(rows)}</tbody></table></div>"
 
 
 def _length(piece: str, scale: Mapping[str, Any]) -> str:
     if piece.startswith("table"):
-        return f"{scale['timed_iterations']} iterations, seed 0"
+        return f"{2 * scale['timed_iterations']} iterations in two passes over rho, seed 0"
     several = piece in paper.ACCURACY_FIGURES and scale["seeds"] > 1
     seeds = f"seeds 0 to {scale['seeds'] - 1}" if several else "seed 0"
     return f"{scale['iterations']} iterations, {seeds}"
 
 
+def _machines(record: Mapping[str, Any]) -> list[str]:
+    """Where the runs were made; which ones on which machine and day, if there are several."""
+    made: dict[str, list[str]] = {}
+    for name, run in record["runs"].items():
+        made.setdefault(_machine(run["machine"]), []).append(name)
+    if len(made) == 1:
+        return list(made)
+    return [f"{machine} ({', '.join(names)})" for machine, names in sorted(made.items())]
+
+
 def _machine(machine: Mapping[str, Any]) -> str:
-    versions = ", ".join(f"{name} {machine[name]}" for name in ("python", "jax", "dladmm"))
+    versions = ", ".join(
+        f"{name} {machine[name]}" for name in ("python", "jax", "optax", "numpy", "dladmm")
+    )
     return f"{machine['processor']}, {machine['cores']} cores, {versions}, {machine['date']}"
 
 

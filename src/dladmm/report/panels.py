@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dladmm.experiments import paper
-from dladmm.experiments.claims import BASELINES, seconds_table
+from dladmm.experiments.verdicts import BASELINES, seconds_table
 
 BLUE, ORANGE, GREY = "#2a6fbb", "#d9822b", "#8a8f98"
 OTHERS = (
@@ -77,7 +77,7 @@ def _convergence(record: Mapping[str, Any]) -> Picture:
                 if run is not None:
                     colour, dashed = CONVERGENCE_COLOURS[place][k // 2], k % 2 == 1
                     label = f"{data_title}: {variant_title}"
-                    lines.append(_line(label, run[key], colour, dashed=dashed))
+                    lines.append(_line(label, run["history"][key], colour, dashed=dashed))
         # L_rho can be negative where its theorems do not hold; a logarithm leaves a gap there.
         panels.append(Panel(title, "iteration", title.lower(), lines, log=True))
     return Picture(record["piece"], f"Convergence at rho = {rho}", panels)
@@ -88,7 +88,10 @@ def _accuracies(record: Mapping[str, Any]) -> list[Picture]:
     ours = {f"dladmm {variant}": title for variant, title in VARIANT_TITLES.items()}
     best = {f"{name} best": _rated(record, f"{name} best") for name in paper.GRIDS}
     groups = {
-        "paper": (f"{data}: the paper's methods and rates", ours | BASELINES),
+        "paper": (
+            f"{data}: the paper's methods and rates",
+            ours | BASELINES | {"sgd summed": "SGD, summed loss"},
+        ),
         "best": (
             f"{data}: every optimiser at its best rate",
             {"restored": "restored sweeps", "dladmm text": ours["dladmm text"]}
@@ -141,8 +144,7 @@ def _times(record: Mapping[str, Any]) -> Picture:
         for place, rho in enumerate(paper.RHOS):
             colour = (BLUE, *OTHERS)[place]
             if ours:
-                x = sizes[: len(ours[place])]
-                lines.append(Line(f"ours, rho {rho:g}", x, ours[place], colour))
+                lines.append(Line(f"ours, rho {rho:g}", sizes, ours[place], colour))
             if record["scale"]["name"] == "full":
                 theirs = known[data][place]
                 lines.append(Line(f"paper, rho {rho:g}", sizes, theirs, colour, dashed=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from types import TracebackType
 
 from rich.console import Console
@@ -67,7 +68,7 @@ class WorkBar:
             TextColumn("left"),
             TimeRemainingColumn(),
         ]
-        self._bar = _bar(columns, disable)
+        self._bar, self._silent = _bar(columns, disable), disable
         self._task = self._bar.add_task("", total=max(work, 1.0))
         self._finished = self._work = 0.0
 
@@ -77,6 +78,11 @@ class WorkBar:
 
     def __exit__(self, *error: object) -> None:
         self._bar.stop()
+
+    def say(self, line: str) -> None:
+        """A line that stays, on files too, where there is no bar."""
+        if not self._silent:
+            self._bar.console.print(f"{time.strftime('%H:%M:%S')}  {line}", highlight=False)
 
     def begin(self, work: float) -> None:
         """The next run, of this much work, is under way; the one before is finished."""

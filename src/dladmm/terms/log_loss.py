@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dladmm.terms.layers import sample_squares
 from dladmm.terms.loss import Loss
 from dladmm.terms.special import wright_omega
 
@@ -44,12 +43,12 @@ class LogLoss(Loss):
         return jnp.where(top > 0, top + jnp.log(jnp.exp(-top) + others), jnp.log1p(others))
 
     def gradient(self, z: Array, y: Array) -> Array:
-        # p_j - 1 at the label is minus the sum of the others: exact where 1 - p would cancel.
-        wrong = (1 - y) * jax.nn.softmax(z, axis=-1)
-        return wrong - y * jnp.sum(wrong, axis=-1, keepdims=True)
+        return _less_label(jax.nn.softmax(z, axis=-1), y, axis=-1)
 
     def prox(self, q: Array, u: Array, y: Array, rho: Array, z: Array) -> tuple[Array, Array]:
         """Newton per sample, O(K) by Sherman-Morrison; a global start where that is too slow."""
+        # A row per class from here on: sums over the few classes then run along the samples.
+        q, u, y, z = q.T, u.T, y.T, z.T
 
         def attempt(carry: Any) -> Any:
             tries, z, iterations, solved = carry
@@ -67,9 +66,9 @@ class LogLoss(Loss):
             return (tries < 2) & ~jnp.all(solved)
 
         none = jnp.zeros((), jnp.int32)
-        start = (none, z, none, jnp.zeros((z.shape[0], 1), bool))
+        start = (none, z, none, jnp.zeros((1, z.shape[1]), bool))
         _, z, iterations, _ = jax.lax.while_loop(unfinished, attempt, start)
-        return z, iterations
+        return z.T, iterations
 
     def _newton(
         self, q: Array, u: Array, y: Array, rho: Array, z: Array
@@ -78,17 +77,16 @@ class LogLoss(Loss):
         eps = np.finfo(z.dtype).eps
 
         def model(z: Array) -> tuple[Array, Array, Array]:
-            p = jax.nn.softmax(z, axis=-1)
-            dR = self.gradient(z, y)
+            p = jax.nn.softmax(z, axis=0)
+            dR = _less_label(p, y, axis=0)
             pull = rho * (z - q)
             g = dR + u + pull
             rounding = jnp.abs(dR) + jnp.abs(u) + jnp.abs(pull) + rho * jnp.abs(z)
-            size = jnp.sqrt(sample_squares(g))
-            noise = eps * jnp.sqrt(sample_squares(rounding))
+            size, noise = _norm(g), eps * _norm(rounding)
             d = p + rho
             h, s = g / d, p / d
             # 1 - sum p^2/d, written without its cancellation, is rho sum p/d.
-            along = jnp.sum(p * h, -1, keepdims=True) / (rho * jnp.sum(s, -1, keepdims=True))
+            along = _over_classes(p * h) / (rho * _over_classes(s))
             return size, noise, h + s * along
 
         def unfinished(carry: Any) -> Array:
@@ -123,12 +121,12 @@ class LogLoss(Loss):
         the left, where it climbs monotonically.
         """
         c = q + (y - u) / rho - jnp.log(rho)
-        s = jnp.max(c, -1, keepdims=True) - 1 / rho + jnp.log(rho)
+        s = jnp.max(c, 0, keepdims=True) - 1 / rho + jnp.log(rho)
 
         def climb(_: int, s: Array) -> Array:
             w = wright_omega(c - s)
-            excess = jnp.sum(w, -1, keepdims=True) - 1 / rho
-            return s + excess / jnp.sum(w / (1 + w), -1, keepdims=True)
+            excess = _over_classes(w) - 1 / rho
+            return s + excess / _over_classes(w / (1 + w))
 
         s = jax.lax.fori_loop(0, 12, climb, s)
         return q + (y - u) / rho - wright_omega(c - s)
@@ -138,3 +136,17 @@ class LogLoss(Loss):
 
     def initial_output(self, y: Array) -> Array:
         return 2 * y - 1
+
+
+def _less_label(p: Array, y: Array, axis: int) -> Array:
+    """p - y; at the label p - 1 is minus the sum of the others: exact where it would cancel."""
+    wrong = (1 - y) * p
+    return wrong - y * jnp.sum(wrong, axis=axis, keepdims=True)
+
+
+def _over_classes(v: Array) -> Array:
+    return jnp.sum(v, axis=0, keepdims=True)
+
+
+def _norm(v: Array) -> Array:
+    return jnp.sqrt(_over_classes(v * v))
