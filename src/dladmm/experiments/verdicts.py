@@ -174,7 +174,8 @@ class Accuracies:
             rising = curve[(first_at(curve, LEVEL) or len(curve)) - 1 :]
             falls.append(float(np.max(-np.diff(rising), initial=0.0)))
         text = f"{curves[0][-1]:.3f} training, {curves[1][-1]:.3f} test at the end"
-        text += f"; from {LEVEL} on no step falls by more than {max(falls):.3f}"
+        if max(curve.max() for curve in curves) >= LEVEL:
+            text += f"; from {LEVEL} on no step falls by more than {max(0.0, *falls):.3f}"
         high = min(curve[-1] for curve in curves) >= GOAL
         why = "It is there, but not steadily." if high else self.own_reason()
         return Verdict(text, high and max(falls) <= STEADY, why)
