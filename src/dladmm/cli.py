@@ -11,7 +11,6 @@ from dladmm import commands, processes
 from dladmm._version import __version__
 from dladmm.bench.cli import app as bench_app
 from dladmm.cli_options import AsJson, print_json
-from dladmm.environment import return_large_arrays
 from dladmm.experiments import cli as experiments
 from dladmm.said import sentence
 
@@ -96,7 +95,6 @@ def launch(
 
 def main() -> None:
     """The entry point: one sentence and a non-zero exit code for whatever a user can cause."""
-    return_large_arrays()
     try:
         app()
     except (ValueError, OSError, MemoryError, ImportError) as error:  # an extra may be missing

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import platform
 import statistics
+import sys
 import time
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -23,7 +25,6 @@ from dladmm.core.samples import blocks_for
 from dladmm.core.state import Data, State, make_data, state_from_params
 from dladmm.core.step_rules import ClosedForm
 from dladmm.core.sweep import SweepOptions
-from dladmm.environment import return_freed_memory
 from dladmm.memory import file_lines, kernel_figure
 
 RHO, NU = 1.5, 1.0
@@ -47,7 +48,7 @@ def bench_iteration(
     compile_seconds = time.perf_counter() - began
     del data, state
     # The backend's and the compiler's memory is not the run's: both are there by now.
-    return_freed_memory()  # what the run takes from it again would not be counted
+    _return_freed_memory()  # what the run takes from it again would not be counted
     held = _resident_bytes()
     _reset_peak()
     data, state = random_run(problem, n_samples)
@@ -131,6 +132,14 @@ def _resident_bytes() -> int:
 
 def _peak_bytes() -> int:
     return kernel_figure("/proc/self/status", "VmHWM")
+
+
+def _return_freed_memory() -> None:
+    """Give what was freed back to the system (glibc; other C libraries have no such call)."""
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
 
 
 def _reset_peak() -> None:
