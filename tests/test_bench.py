@@ -24,7 +24,8 @@ def compiled_products(n_samples, sizes):
     problem = Problem.dense(sizes, loss="squared_error")
     data, state = random_run(problem, n_samples)
     penalties = (jnp.float32(1.5), jnp.float32(1.0), jnp.asarray(False))
-    text = iterate.lower("dladmm", problem, OPTIONS, data, state, *penalties).compile().as_text()
+    given = (data, state.rows, state.params, *penalties)
+    text = iterate.lower("dladmm", problem, OPTIONS, *given).compile().as_text()
     products = Counter()
     shapes = {
         name: tuple(int(d) for d in dims.split(",") if d)

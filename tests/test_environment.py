@@ -1,8 +1,12 @@
 """What the environment asks of JAX reaches it."""
 
 import os
+import platform
+import re
 import subprocess
 import sys
+
+import pytest
 
 FIT = """
 import numpy as np
@@ -26,3 +30,36 @@ def test_compiled_programs_are_kept_where_told(tmp_path):
         kept = sorted(path.name for path in (tmp_path / "cache").iterdir())
         assert any(name.startswith("jit_iterate_restored") for name in kept), ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+# 20 MB are taken, freed and taken again; then glibc's own account of its memory is printed.
+ACCOUNT = """
+import ctypes, sys
+from dladmm.environment import return_large_arrays
+if sys.argv[1] == "told":
+    return_large_arrays()
+large = bytearray(20_000_000)
+del large
+large = bytearray(20_000_000)
+libc = ctypes.CDLL(None)
+libc.fdopen.restype = ctypes.c_void_p
+out = ctypes.c_void_p(libc.fdopen(1, b"w"))
+libc.malloc_info(0, out)
+libc.fflush(out)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators have no such limit")
+def test_the_command_line_returns_large_arrays_to_the_system():
+    names = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
+
+    def bytes_outside_of_pools(how, **more):
+        ran = subprocess.run(
+            [sys.executable, "-c", ACCOUNT, how],
+            env=without(*names) | more, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        return int(re.findall(r'<total type="mmap" count="\d+" size="(\d+)"', ran.stdout)[-1])
+
+    assert bytes_outside_of_pools("told") > 20_000_000
+    assert bytes_outside_of_pools("as it is") < 20_000_000
+    assert bytes_outside_of_pools("told", MALLOC_MMAP_THRESHOLD_="30000000") < 20_000_000

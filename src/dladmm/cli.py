@@ -11,6 +11,7 @@ from dladmm import commands, processes
 from dladmm._version import __version__
 from dladmm.bench.cli import app as bench_app
 from dladmm.cli_options import AsJson, print_json
+from dladmm.environment import return_large_arrays
 from dladmm.experiments import cli as experiments
 from dladmm.said import sentence
 
@@ -95,6 +96,7 @@ def launch(
 
 def main() -> None:
     """The entry point: one sentence and a non-zero exit code for whatever a user can cause."""
+    return_large_arrays()
     try:
         app()
     except (ValueError, OSError, MemoryError, ImportError) as error:  # an extra may be missing

@@ -1,8 +1,17 @@
-"""What the environment asks of JAX, passed on before JAX is first imported."""
+"""What is settled for a whole process before JAX is first imported."""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
+from typing import Any
+
+# Parameters of mallopt (their numbers in <malloc.h>), each with the variable by which users set it.
+GLIBC_SETTINGS = {
+    "MALLOC_MMAP_THRESHOLD_": (-3, 4 * 2**20),
+    "MALLOC_TRIM_THRESHOLD_": (-1, 8 * 2**20),
+}
 
 
 def respect_thread_limits() -> None:
@@ -23,3 +32,27 @@ def keep_compiled_programs() -> None:
         os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", folder)
         # JAX keeps what took a second; an iteration on a small table takes less and is worth it.
         os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+
+
+def return_large_arrays() -> None:
+    """Let freed arrays above 4 MiB go back to the system at once; those below serve again (glibc).
+
+    By itself glibc raises that limit with every larger array it sees freed; each thread that ever
+    ran an iteration then keeps a copy of its temporaries: up to a fifth of a small run's memory.
+    """
+    mallopt = _libc("mallopt")
+    for variable, (parameter, value) in GLIBC_SETTINGS.items():
+        if mallopt is not None and variable not in os.environ:
+            mallopt(parameter, value)
+
+
+def return_freed_memory() -> None:
+    """Give all freed memory back to the system now (glibc)."""
+    trim = _libc("malloc_trim")
+    if trim is not None:
+        trim(0)
+
+
+def _libc(name: str) -> Any:
+    """A function of the C library, None where it has no such one."""
+    return getattr(ctypes.CDLL(None), name, None) if sys.platform == "linux" else None

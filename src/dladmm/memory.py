@@ -10,6 +10,8 @@ import numpy as np
 from dladmm.core.options import Options
 from dladmm.core.problem import Problem
 from dladmm.core.samples import BLOCK_ROWS, blocks_for
+from dladmm.core.step_rules import step_rule
+from dladmm.core.units import unit_parts
 
 BATCH_ADVICE = 1024
 
@@ -17,13 +19,12 @@ BATCH_ADVICE = 1024
 def run_bytes(problem: Problem, n_samples: int, options: Options) -> int:
     """What a run holds at its peak, within a few percent for large ones.
 
-    Rows: x and y, and for the relaxed methods z, a, p, u and one scratch array per width. Besides:
-    the network and its moments, and the temporaries of one block of rows.
+    Rows: x and y, and for the relaxed methods z, a, p, u and a part of one product. Besides: the
+    network and its moments, and the temporaries of one block of rows.
     """
     widths = [layer.n_out for layer in problem.layers]
     n_in, n_out = problem.layers[0].n_in, widths[-1]
-    blocks, padding = blocks_for(n_samples)
-    rows = n_samples + padding
+    rows = n_samples + blocks_for(n_samples)[1]
     weights = sum(layer.n_in * layer.n_out for layer in problem.layers)
     if options.method == "restored":
         moments = sum((layer.n_in + 1) ** 2 + layer.n_out**2 for layer in problem.layers)
@@ -33,9 +34,11 @@ def run_bytes(problem: Problem, n_samples: int, options: Options) -> int:
         kept = 0 if options.batch_size else rows * (n_in + n_out)
         numbers = kept + fixed + block * (n_in + 3 * sum(widths))
     else:
-        scratch = sum(set(widths[1:] or widths)) if blocks > 1 else sum(widths)
-        per_row = n_in + n_out + 2 * sum(widths) + sum(widths[:-1]) + n_out + scratch
-        numbers = rows * per_row + n_in**2 + 6 * weights + min(rows, BLOCK_ROWS) * 4 * max(widths)
+        rule = step_rule(options.step_rule)
+        per_row = n_in + n_out + 2 * sum(widths) + sum(widths[:-1]) + n_out
+        per_row += max(-(-layer.n_out // unit_parts(layer, rule)) for layer in problem.layers)
+        block = rows if rule.scalar else min(rows, BLOCK_ROWS)  # one tau for all: no blocks
+        numbers = rows * per_row + n_in**2 + 6 * weights + block * 4 * max(widths)
     return int(numbers * np.dtype(options.dtype).itemsize)
 
 

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from tolerances import EXACT_STEP, FLOAT32_STEP, ROUNDING
 
+import dladmm.core.samples
+import dladmm.core.units
 from dladmm.core.samples import Samples
 from dladmm.core.updates import (
-    Above,
     Backtracking,
     ClosedForm,
+    Phi,
     residual,
     update_a,
     update_b,
@@ -94,15 +96,15 @@ def make_case(rng, samples=30, n_in=7, n_out=5, weights=None):
     )
 
 
-step_W = jax.jit(lambda *args: update_W(*args)[:3], static_argnums=(0, 1, 2))
+step_W = jax.jit(update_W, static_argnums=(0, 1, 2))
 step_W_twice = jax.jit(update_W_twice, static_argnums=(0, 1, 2))
 step_a = jax.jit(update_a, static_argnums=(0, 1, 2))
 
 
-def of_W(case):
-    """W, p, b, z, u/rho, a_prev and c, as arrays: t is half z, half dual."""
-    values = (case.W, case.p, case.b, case.t / 2, case.t / 2, case.a, case.c)
-    return tuple(jnp.asarray(v) for v in values)
+def phi_of(case):
+    """The layer's part of phi: t is half z, half dual."""
+    values = (case.W, case.p, case.b, case.t / 2, case.t / 2, case.c)
+    return Phi(*(jnp.asarray(v) for v in values))
 
 
 def of_samples(case, blocks=1):
@@ -110,23 +112,21 @@ def of_samples(case, blocks=1):
 
 
 def take_b_step(case, samples=None):
-    p, half = (jnp.asarray(v) for v in (case.p, case.t / 2))
-    return np.asarray(update_b(case.layer, p, half, half, samples or of_samples(case)))
+    return np.asarray(update_b(case.layer, phi_of(case), samples or of_samples(case)))
 
 
 def take_W_step(case, name, rule=CLOSED, blocks=1):
     regularizer = regularizers.get(name) if isinstance(name, str) else name
-    W, p, record = step_W(case.layer, regularizer, rule, *of_W(case), of_samples(case, blocks))
+    a, samples = jnp.asarray(case.a), of_samples(case, blocks)
+    W, p, record = step_W(case.layer, regularizer, rule, phi_of(case), a, samples)
     return np.asarray(W), np.asarray(p), record
 
 
 def take_a_step(case, rule=CLOSED, blocks=1):
     """With the identity between a and z, so that f(z) = z is data of its own."""
-    W, p, b, z, u_over_rho, a, c = of_W(case)
-    above = Above(W, p, b, z, u_over_rho, c)
-    f_z, nu = jnp.asarray(case.f_z), jnp.asarray(case.nu)
-    identity = activations.get("identity")
-    a, p, record = step_a(case.layer, rule, identity, a, f_z, above, nu, of_samples(case, blocks))
+    a, f_z, nu = (jnp.asarray(v) for v in (case.a, case.f_z, case.nu))
+    identity, samples = activations.get("identity"), of_samples(case, blocks)
+    a, p, record = step_a(case.layer, rule, identity, a, f_z, phi_of(case), nu, samples)
     return np.asarray(a), np.asarray(p), record
 
 
@@ -180,8 +180,9 @@ def test_residual_subtracts_the_scaled_dual_only_where_there_is_one(rng):
 def test_update_zL_takes_the_prox_at_p_plus_b(solver, rng):
     p, b, u = rng.normal(size=(20, 3)), rng.normal(size=3), rng.uniform(-0.5, 0.5, (20, 3))
     y, rho = np.eye(3)[rng.integers(3, size=20)], 2.0
-    arrays = (jnp.asarray(v) for v in (p, b, 0 * p, u, y, rho))
-    z = np.asarray(update_zL(losses.get("log_loss"), solver, *arrays)[0])
+    arrays = [jnp.asarray(v) for v in (p, b, 0 * p, u, y, rho)]
+    z, used = update_zL(losses.get("log_loss"), solver, *arrays, Samples(None, blocks=4))
+    assert int(used) == int(update_zL(losses.get("log_loss"), solver, *arrays, Samples(None))[1])
     softmax = np.exp(z) / np.exp(z).sum(1, keepdims=True)
     slack = EXACT_STEP if solver == "newton" else 1e-6 * (0.5 + rho)
     slope = softmax - y + u + rho * (z - p - b)
@@ -370,9 +371,8 @@ def test_update_W_twice_is_two_updates(name, rule, rng):
     W1, _, first = take_W_step(case, name, rule)
     W2, p2, second = take_W_step(case._replace(W=W1), name, rule)
     K = jnp.asarray((case.weights[:, None] * case.a).T @ case.a)
-    W, p, records = step_W_twice(
-        case.layer, regularizers.get(name), rule, *of_W(case), of_samples(case), K
-    )
+    of_layer = (case.layer, regularizers.get(name), rule)
+    W, p, records = step_W_twice(*of_layer, phi_of(case), jnp.asarray(case.a), of_samples(case), K)
     np.testing.assert_allclose(W, W2, rtol=EXACT_STEP, atol=EXACT_STEP)
     np.testing.assert_allclose(p, p2, rtol=EXACT_STEP, atol=EXACT_STEP)
     for got, expected in zip(records, (first, second), strict=True):
@@ -520,7 +520,9 @@ def test_a_weights_are_repetitions(rule, rng):
 
 
 @each_rule
-def test_blocks_of_samples_change_nothing(rule, rng):
+def test_blocks_of_samples_change_nothing(rule, rng, monkeypatch):
+    monkeypatch.setattr(dladmm.core.samples, "CACHED", 0)  # nothing is small enough to be one block
+    jax.clear_caches()
     case = make_case(rng)
     for take in (
         lambda blocks: take_W_step(case, "l2", RULES[rule], blocks),
@@ -531,6 +533,22 @@ def test_blocks_of_samples_change_nothing(rule, rng):
         np.testing.assert_allclose(cut[0], whole[0], rtol=ROUNDING, atol=ROUNDING)
         np.testing.assert_allclose(cut[1], whole[1], rtol=ROUNDING, atol=ROUNDING)
         assert_same_record(cut[2], whole[2])
+
+
+@pytest.mark.parametrize("parts", [2, 3, 5])
+def test_parts_of_a_layers_units_change_nothing(parts, rng, monkeypatch):
+    case = make_case(rng)
+    whole = take_W_step(case, "l2", blocks=3)
+    monkeypatch.setattr(dladmm.core.units, "PARTS", parts)
+    monkeypatch.setattr(dladmm.core.units, "LEAST_UNITS", 1)
+    for cached in (0, dladmm.core.samples.CACHED):
+        monkeypatch.setattr(dladmm.core.samples, "CACHED", cached)
+        jax.clear_caches()  # the programs do not depend on these settings otherwise
+        cut = take_W_step(case, "l2", blocks=3)
+        np.testing.assert_allclose(cut[0], whole[0], rtol=ROUNDING, atol=ROUNDING)
+        np.testing.assert_allclose(cut[1], whole[1], rtol=ROUNDING, atol=ROUNDING)
+        assert_same_record(cut[2], whole[2])
+    jax.clear_caches()
 
 
 def test_a_stronger_ridge_gives_a_shorter_W(rng):

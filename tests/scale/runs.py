@@ -54,10 +54,10 @@ def losses(*args, **settings):
 
 
 def cut_small():
-    """One device has seven blocks of rows then, each of four has two."""
-    from dladmm.core import samples
+    """One device has seven blocks of rows then, each of four has two; and layers have parts."""
+    from dladmm.core import samples, units
 
-    samples.BLOCK_ROWS = 150
+    samples.BLOCK_ROWS, samples.CACHED, units.LEAST_UNITS = 150, 0, 4
 
 
 def on_devices(cases):
@@ -122,7 +122,8 @@ def compiled_collectives(method, n):
     else:
         one, flag = replicate((np.float32(1), np.asarray(False)), mesh)
         options = SweepOptions(ClosedForm(), "newton")
-        lowered = methods.iterate.lower(method, problem, options, data, state, one, one, flag)
+        given = (data, state.rows, state.params, one, one, flag)
+        lowered = methods.iterate.lower(method, problem, options, *given)
     return found_collectives(lowered.compile().as_text())
 
 

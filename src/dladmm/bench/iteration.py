@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import platform
 import statistics
-import sys
 import time
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -22,9 +20,10 @@ from dladmm.core.initial import initial_params
 from dladmm.core.methods import iterate
 from dladmm.core.problem import Problem
 from dladmm.core.samples import blocks_for
-from dladmm.core.state import Data, State, make_data, state_from_params
+from dladmm.core.state import Data, Params, Rows, State, make_data, state_from_params
 from dladmm.core.step_rules import ClosedForm
 from dladmm.core.sweep import SweepOptions
+from dladmm.environment import return_freed_memory
 from dladmm.memory import file_lines, kernel_figure
 
 RHO, NU = 1.5, 1.0
@@ -44,30 +43,32 @@ def bench_iteration(
     data, state = random_run(problem, n_samples)
     penalties = (jnp.float32(RHO), jnp.float32(NU), jnp.asarray(False))
     began = time.perf_counter()
-    compiled = iterate.lower("dladmm", problem, OPTIONS, data, state, *penalties).compile()
+    variables = (state.rows, state.params)
+    compiled = iterate.lower("dladmm", problem, OPTIONS, data, *variables, *penalties).compile()
     compile_seconds = time.perf_counter() - began
-    del data, state
+    del data, state, variables
     # The backend's and the compiler's memory is not the run's: both are there by now.
-    _return_freed_memory()  # what the run takes from it again would not be counted
+    return_freed_memory()  # what the run takes from it again would not be counted
     held = _resident_bytes()
     _reset_peak()
     data, state = random_run(problem, n_samples)
-    variables = (data.x, data.y, state.params, state.z, state.a, state.p, state.u)
-    state_bytes = sum(v.nbytes for v in jax.tree.leaves(variables))
+    rows, params = state.rows, state.params
+    del state
+    state_bytes = sum(v.nbytes for v in jax.tree.leaves((data.x, data.y, rows, params)))
 
-    def step(state: State) -> tuple[State, float]:
+    def step(rows: Rows, params: Params) -> tuple[Rows, Params, float]:
         began = time.perf_counter()
-        state, _, records = compiled(data, state, *penalties)
+        rows, params, records = compiled(data, rows, params, *penalties)
         records.block_until_ready()
-        return state, time.perf_counter() - began
+        return rows, params, time.perf_counter() - began
 
-    state, _ = step(state)  # the first run maps the memory
+    rows, params, _ = step(rows, params)  # the first run maps the memory
     times = []
     for _ in range(repeats):
-        state, seconds = step(state)
+        rows, params, seconds = step(rows, params)
         times.append(seconds)
     peak = _peak_bytes() - held
-    del state  # the floor's arrays are as large
+    del rows  # the floor's arrays are as large
     products = iteration_products(n_samples, sizes)
     floor = floor_seconds(products, n_samples, repeats)
     flops = sum(product.flops for product in products)
@@ -132,14 +133,6 @@ def _resident_bytes() -> int:
 
 def _peak_bytes() -> int:
     return kernel_figure("/proc/self/status", "VmHWM")
-
-
-def _return_freed_memory() -> None:
-    """Give what was freed back to the system (glibc; other C libraries have no such call)."""
-    if sys.platform == "linux":
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-        if trim is not None:
-            trim(0)
 
 
 def _reset_peak() -> None:

@@ -11,9 +11,9 @@ from jax import Array
 from dladmm.core.problem import Problem
 from dladmm.core.state import Data, State
 from dladmm.core.step_rules import StepRule
+from dladmm.core.units import Step
 from dladmm.core.updates import (
-    Above,
-    Step,
+    Phi,
     update_a,
     update_b,
     update_W,
@@ -44,7 +44,6 @@ class Blocks:
         self.samples, self.start, self.rho, self.nu = data.samples, state, rho, nu
         self.W, self.b, self.z = list(state.W), list(state.b), list(state.z)
         self.a, self.p = list(state.a), list(state.p)
-        self.work = {v.shape: v for v in state.work}
         self.u_over_rho = state.u / rho
         self.c = [nu] * (problem.n_layers - 1) + [rho]
         self.zl_iterations = jnp.zeros((), jnp.int32)
@@ -59,8 +58,10 @@ class Blocks:
         """From the backward to the forward pass."""
         self.now = self.forward
 
-    def _dual(self, l: int) -> Array | None:
-        return self.u_over_rho if l == self.problem.n_layers - 1 else None
+    def _phi(self, l: int) -> Phi:
+        """Layer l's part of phi, as it stands."""
+        dual = self.u_over_rho if l == self.problem.n_layers - 1 else None
+        return Phi(self.W[l], self.p[l], self.b[l], self.z[l], dual, self.c[l])
 
     def _note(self, kind: Literal["W", "a"], step: Step, distances: dict[str, list[Array]]) -> None:
         self.steps[kind].append(step)
@@ -78,7 +79,7 @@ class Blocks:
             self.problem.activations[l],
             self.a[l],
             self.z[l],
-            Above(self.W[up], self.p[up], self.b[up], self.z[up], self._dual(up), self.c[up]),
+            self._phi(up),
             self.nu,
             self.samples,
         )
@@ -104,14 +105,15 @@ class Blocks:
             self.start.u,
             self.data.y,
             self.rho,
+            self.samples,
         )
         self.zl_iterations += used
         self.now["z"].append(self._distance(self.z[l], old))
 
     def step_b(self, l: int) -> None:
         """b_l."""
-        layer, old = self.problem.layers[l], self.b[l]
-        self.b[l] = update_b(layer, self.p[l], self.z[l], self._dual(l), self.samples)
+        old = self.b[l]
+        self.b[l] = update_b(self.problem.layers[l], self._phi(l), self.samples)
         self.now["b"].append(jnp.sum((self.b[l] - old) ** 2))
 
     def step_W(self, l: int) -> None:
@@ -121,17 +123,13 @@ class Blocks:
             return
         layer, regularizer = self.problem.layers[l], self.problem.regularizers[l]
         a_prev = self.data.x if l == 0 else self.a[l - 1]
-        phi = (self.p[l], self.b[l], self.z[l], self._dual(l), a_prev, self.c[l], self.samples)
-        block = (layer, regularizer, self.rule, self.W[l], *phi)
+        block = (layer, regularizer, self.rule, self._phi(l), a_prev, self.samples)
         if gram is not None:
             self.W[l], self.p[l], (backward, forward) = update_W_twice(*block, gram)
             self._note("W", backward, self.backward)
             self._note("W", forward, self.forward)
         else:
-            width = self.p[l].shape
-            self.W[l], self.p[l], step, work = update_W(*block, self.work.get(width))
-            if work is not None:
-                self.work[width] = work
+            self.W[l], self.p[l], step = update_W(*block)
             self._note("W", step, self.now)
 
     def step_u(self) -> State:
@@ -144,7 +142,6 @@ class Blocks:
             tuple(self.a),
             tuple(self.p),
             self.start.u + self.rho * r,
-            tuple(self.work.values()),
         )
 
     def moved(self) -> Array:

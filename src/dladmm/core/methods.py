@@ -21,15 +21,17 @@ from dladmm.core import restored, stream
 from dladmm.core.lagrangian import Evaluation, evaluate, lagrangian, subgradient_norm
 from dladmm.core.problem import Problem
 from dladmm.core.restored import Restored, RestoredRecord
-from dladmm.core.sharding import EVERYWHERE, layout_of_own, place_rows, spread
+from dladmm.core.sharding import EVERYWHERE, ROWS, layout_of_own, place_rows, spread
 from dladmm.core.state import (
     DATA,
     STATE,
     Data,
     Params,
+    Rows,
     State,
+    joined,
     make_data,
-    refresh_products,
+    refreshed,
     state_from_params,
 )
 from dladmm.core.stream import Batches, Stream, StreamRecord
@@ -80,7 +82,7 @@ class Method(Protocol):
         penalties: Penalties,
         with_loss: Array,
     ) -> tuple[Any, Params, Array]:
-        """One iteration: the new state, a copy of its network, and its records as one vector."""
+        """One iteration: the new state, its network to keep, and its records as one vector."""
 
     def names(self, problem: Problem) -> list[str]:
         """Names of that vector's entries."""
@@ -95,23 +97,27 @@ class Method(Protocol):
         """The norm of the objective's smallest subgradient."""
 
 
-@partial(jax.jit, static_argnames=("method", "problem", "options"), donate_argnames="state")
+@partial(jax.jit, static_argnames=("method", "problem", "options"), donate_argnames="rows")
 def iterate(
     method: str,
     problem: Problem,
     options: SweepOptions,
     data: Data,
-    state: State,
+    rows: Rows,
+    params: Params,
     rho: Array,
     nu: Array,
     with_loss: Array,
-) -> tuple[State, Params, Array]:
-    """One sweep as one program; the real loss is in its records where `with_loss` asks for it."""
+) -> tuple[Rows, Params, Array]:
+    """One sweep as one program; the real loss is in its records where `with_loss` asks for it.
+
+    What has a row per sample is rewritten in place; the network is not, since callers keep it.
+    """
 
     def own(
-        data: Data, state: State, rho: Array, nu: Array, with_loss: Array
-    ) -> tuple[State, Params, Array]:
-        state, record = SWEEPS[method](problem, options, data, state, rho, nu)
+        data: Data, rows: Rows, params: Params, rho: Array, nu: Array, with_loss: Array
+    ) -> tuple[Rows, Params, Array]:
+        state, record = SWEEPS[method](problem, options, data, joined(rows, params), rho, nu)
         nan = jnp.full((), jnp.nan, state.u.dtype)
         real = jax.lax.cond(
             with_loss,
@@ -119,11 +125,11 @@ def iterate(
             lambda params: Evaluation(nan, nan),
             state.params,
         )
-        return state, state.params, stacked((record, real), state.u.dtype)
+        return state.rows, state.params, stacked((record, real), state.u.dtype)
 
-    into = (DATA, STATE, EVERYWHERE, EVERYWHERE, EVERYWHERE)
-    out = (STATE, EVERYWHERE, EVERYWHERE)
-    return spread(data.samples, own, into, out)(data, state, rho, nu, with_loss)
+    into = (DATA, ROWS, EVERYWHERE, EVERYWHERE, EVERYWHERE, EVERYWHERE)
+    out = (ROWS, EVERYWHERE, EVERYWHERE)
+    return spread(data.samples, own, into, out)(data, rows, params, rho, nu, with_loss)
 
 
 def stacked(scalars: Any, dtype: jnp.dtype) -> Array:
@@ -157,7 +163,10 @@ class Relaxed:
         penalties: Penalties,
         with_loss: Array,
     ) -> tuple[State, Params, Array]:
-        return iterate(self.sweep, problem, options, data, state, *penalties, with_loss)
+        rows, params, vector = iterate(
+            self.sweep, problem, options, data, state.rows, state.params, *penalties, with_loss
+        )
+        return joined(rows, params), params, vector
 
     def names(self, problem: Problem) -> list[str]:
         hidden = range(1, problem.n_layers)
@@ -172,7 +181,7 @@ class Relaxed:
         return [*parts, *Record._fields[1:], "train_loss", "train_accuracy"]
 
     def refresh(self, problem: Problem, data: Data, state: State) -> State:
-        return refresh_products(problem, data, state)
+        return joined(refreshed(problem, data, state.rows, state.params), state.params)
 
     def objective(self, problem: Problem, data: Data, state: State, penalties: Penalties) -> Array:
         return _lagrangian_value(problem, data, state, *penalties)

@@ -8,7 +8,7 @@ is then taken over the devices too, and nothing else ever crosses between them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -21,6 +21,9 @@ from dladmm.terms.layers import mass, total
 
 # Rows per block: large enough for efficient products, small enough for the outer caches.
 BLOCK_ROWS = 1500
+
+# Numbers of an array that is read whole rather than by blocks, since the outer caches hold it.
+CACHED = 2**22
 
 AXIS = "data"  # the axis of a mesh that the samples are spread over
 
@@ -96,6 +99,10 @@ class Samples:
         infinite = partial(jax.tree.map, lambda v: jnp.full(v.shape, jnp.inf, v.dtype))
         start = Folded(zeros(shapes.sum), infinite(shapes.least), zeros(shapes.most))
         return jax.lax.fori_loop(0, self.blocks, advance, (updated, start))
+
+    def at_once(self, v: Array) -> Samples:
+        """The same samples, in one block if the caches hold all of `v`."""
+        return replace(self, blocks=1) if v.size <= CACHED else self
 
     def sum(self, parts: Any) -> Any:
         """The sum over devices of what each has summed over its own rows."""

@@ -28,7 +28,7 @@ from dladmm.core.sharding import (
 )
 from dladmm.core.snapshot import Snapshot, SnapshotStore, StoreSettings, identity
 from dladmm.core.state import Params, State, kept, revived
-from dladmm.core.step_rules import STEP_RULES
+from dladmm.core.step_rules import step_rule
 from dladmm.core.stream import Batches, Stream
 from dladmm.core.sweep import SweepOptions
 from dladmm.core.validation import check_inputs, check_options, check_params
@@ -87,10 +87,7 @@ class _Run:
         self.mass = float(over_processes(own).sum())
         self.dtype = jnp.dtype(x.dtype)
         self.data = self.method.prepare(problem, arrays, self.mesh)
-        rule = options.step_rule
-        self.sweep = SweepOptions(
-            STEP_RULES[rule] if isinstance(rule, str) else rule, options.zl_solver
-        )
+        self.sweep = SweepOptions(step_rule(options.step_rule), options.zl_solver)
         self.schedules = {
             "rho": make_schedule("rho", options.rho_schedule, options.rho),
             "nu": make_schedule("nu", options.nu_schedule, options.nu),
@@ -134,7 +131,7 @@ class _Run:
 
     def _restore(self, authors_output: bool = False) -> Any:
         """A feasible state from the last good network, by a forward pass."""
-        # Donation takes the state's buffers, so the network kept aside must be a copy.
+        # An iteration may take over the state's buffers, so the network kept aside is a copy.
         params = jax.tree.map(jnp.copy, self.good)
         start = Start(self._dual_from_gradient(), authors_output)
         return self.method.begin(self.problem, self.data, params, start)

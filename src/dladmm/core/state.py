@@ -25,9 +25,12 @@ class Params:
     b: tuple[Any, ...]
 
 
+Rows = tuple[tuple[Array, ...], tuple[Array, ...], tuple[Array, ...], Array]  # z, a, p, u
+
+
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["W", "b", "z", "a", "p", "u", "work"],
+    data_fields=["W", "b", "z", "a", "p", "u"],
     meta_fields=[],
 )
 @dataclass(frozen=True)
@@ -35,8 +38,6 @@ class State:
     """All variables of L_rho, and the running products p_l = A_l(W_l, a_{l-1}).
 
     `a` holds a_1..a_{L-1}; `p` is kept so that no product is computed only to evaluate something.
-    `work` is memory for products on their way into p, one array per width: its contents mean
-    nothing between iterations, but memory that is reused need not be mapped anew.
     """
 
     W: tuple[Array, ...]
@@ -45,11 +46,21 @@ class State:
     a: tuple[Array, ...]
     p: tuple[Array, ...]
     u: Array
-    work: tuple[Array, ...] = ()
 
     @property
     def params(self) -> Params:
         return Params(self.W, self.b)
+
+    @property
+    def rows(self) -> Rows:
+        """What has one row per sample."""
+        return self.z, self.a, self.p, self.u
+
+
+def joined(rows: Rows, params: Params) -> State:
+    """The state of these rows and this network."""
+    z, a, p, u = rows
+    return State(params.W, params.b, z, a, p, u)
 
 
 @partial(
@@ -76,22 +87,19 @@ class Data:
 
 # Where each part lives on a mesh, for `spread`.
 DATA: Any = Data(ROWS, ROWS, ROWS, EVERYWHERE)  # type: ignore[arg-type]
-STATE: Any = State(EVERYWHERE, EVERYWHERE, ROWS, ROWS, ROWS, ROWS, ROWS)  # type: ignore[arg-type]
+STATE: Any = State(EVERYWHERE, EVERYWHERE, ROWS, ROWS, ROWS, ROWS)  # type: ignore[arg-type]
 
 
 def kept(state: Any) -> tuple[Any, Any]:
-    """(what has one row per sample, the rest) of any method's state, without scratch memory."""
+    """(what has one row per sample, the rest) of any method's state."""
     if isinstance(state, State):
-        return (state.z, state.a, state.p, state.u), state.params
+        return state.rows, state.params
     return (), state
 
 
 def revived(state: Any, by_sample: Any, rest: Any) -> Any:
-    """The inverse of `kept`, with the scratch memory of `state`."""
-    if isinstance(state, State):
-        z, a, p, u = by_sample
-        return State(rest.W, rest.b, z, a, p, u, state.work)
-    return rest
+    """The inverse of `kept`."""
+    return joined(by_sample, rest) if isinstance(state, State) else rest
 
 
 def make_data(
@@ -117,7 +125,12 @@ def make_data(
 def _gram(problem: Problem, data: Data) -> Array:
     layer = problem.layers[0]
     body = lambda weights, _, x: ((), Folded(sum=layer.gram(x, weights)))  # noqa: E731
-    own = lambda data: data.samples.walk(body, (), data.x)[1].sum  # noqa: E731
+
+    def own(data: Data) -> Array:
+        # Without weights x is multiplied where it lies; blocks of it would be copied.
+        samples = replace(data.samples, blocks=1) if data.weights is None else data.samples
+        return samples.walk(body, (), data.x)[1].sum
+
     return spread(data.samples, own, (DATA,), EVERYWHERE)(data)
 
 
@@ -155,21 +168,18 @@ def state_from_params(
         if authors_output:
             z[-1] = problem.loss.initial_output(data.y)
         u = -problem.loss.gradient(z[-1], data.y) if dual_from_gradient else jnp.zeros_like(z[-1])
-        blocked = data.samples.blocks > 1
-        widths = sorted({v.shape[1:] for v in p[1:] or p}) if blocked else []
-        work = tuple(jnp.zeros((u.shape[0], *width), u.dtype) for width in widths)
-        return State(params.W, params.b, tuple(z), tuple(a), tuple(p), u, work)
+        return State(params.W, params.b, tuple(z), tuple(a), tuple(p), u)
 
     return spread(data.samples, own, (EVERYWHERE, DATA), STATE)(params, data)
 
 
-@partial(jax.jit, static_argnames="problem", donate_argnames="state")
-def refresh_products(problem: Problem, data: Data, state: State) -> State:
-    """The same state with p recomputed from W and a: running products drift in float32."""
+@partial(jax.jit, static_argnames="problem", donate_argnames="rows")
+def refreshed(problem: Problem, data: Data, rows: Rows, params: Params) -> Rows:
+    """The same rows with p recomputed from W and a: running products drift in float32."""
 
-    def own(data: Data, state: State) -> State:
-        inputs = (data.x, *state.a)
-        layers = zip(problem.layers, state.W, inputs, strict=True)
-        return replace(state, p=tuple(layer.apply(W, a) for layer, W, a in layers))
+    def own(data: Data, rows: Rows, params: Params) -> Rows:
+        z, a, _, u = rows
+        layers = zip(problem.layers, params.W, (data.x, *a), strict=True)
+        return z, a, tuple(layer.apply(W, inputs) for layer, W, inputs in layers), u
 
-    return spread(data.samples, own, (DATA, STATE), STATE)(data, state)
+    return spread(data.samples, own, (DATA, ROWS, EVERYWHERE), ROWS)(data, rows, params)

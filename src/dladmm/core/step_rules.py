@@ -53,3 +53,8 @@ STEP_RULES: dict[str, StepRule] = {
     "closed-form-scalar": ClosedForm(scalar=True),
     "backtracking": Backtracking(),
 }
+
+
+def step_rule(rule: str | StepRule) -> StepRule:
+    """The rule of this name, or the rule itself."""
+    return STEP_RULES[rule] if isinstance(rule, str) else rule

@@ -87,7 +87,7 @@ def dladmm_sweep(
         tau=blocks.least_curvature("a"),
         change=relative_change(new, state),
         zl_change=jnp.sqrt(data.samples.total((new.z[-1] - state.z[-1]) ** 2)),
-        zl_iterations=data.samples.most(blocks.zl_iterations),
+        zl_iterations=blocks.zl_iterations,
         trials=blocks.trials(),
         exhausted=blocks.exhausted(),
     )
@@ -117,11 +117,10 @@ def admm_sweep(
             a[l] = cho_solve(factor, (target @ V + f(z[l])).T).T
             z[l] = update_z(f, z[l], p[l], b[l], a[l])
         else:
-            z[l], used = update_zL(
-                problem.loss, options.zl_solver, p[l], b[l], z[l], state.u, data.y, 2 * beta
-            )
+            given = (p[l], b[l], z[l], state.u, data.y, 2 * beta, data.samples)
+            z[l], used = update_zL(problem.loss, options.zl_solver, *given)
     u = state.u + beta * (z[-1] - p[-1] - b[-1])
-    new = State(tuple(W), tuple(b), tuple(z), tuple(a), tuple(p), u, state.work)
+    new = State(tuple(W), tuple(b), tuple(z), tuple(a), tuple(p), u)
     nan, none = jnp.full((), jnp.nan, u.dtype), jnp.zeros((), jnp.int32)
     return new, Record(
         lagrangian=lagrangian(problem, data, new, 2 * beta, 2 * beta),
@@ -132,7 +131,7 @@ def admm_sweep(
         tau=nan,
         change=relative_change(new, state),
         zl_change=jnp.sqrt(data.samples.total((new.z[-1] - state.z[-1]) ** 2)),
-        zl_iterations=data.samples.most(used),
+        zl_iterations=used,
         trials=none,
         exhausted=none,
     )

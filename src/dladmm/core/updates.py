@@ -24,6 +24,7 @@ from jax import Array
 
 from dladmm.core.samples import Folded, Samples
 from dladmm.core.step_rules import Backtracking, ClosedForm, StepRule
+from dladmm.core.units import Step, unit_parts, walk_units
 from dladmm.terms.activations import Activation
 from dladmm.terms.layers import Dense, row_squares, sample_squares, total, weighted
 from dladmm.terms.loss import Loss
@@ -31,17 +32,11 @@ from dladmm.terms.regularizers import Regularizer
 from dladmm.terms.zl_solvers import zl_solvers
 
 
-class Step(NamedTuple):
-    """What a W or a update tells: sum of omega |D|^2, least theta or tau, trials, and failures."""
+class Phi(NamedTuple):
+    """One layer's part of phi, c/2 |p + b - z - u/rho|^2 with p = A(W, a_prev).
 
-    moved: Array
-    curvature: Array
-    trials: Array
-    exhausted: Array
-
-
-class Above(NamedTuple):
-    """The layer above an a update: its block of phi, with c = rho for the last layer, else nu."""
+    c = rho for the last layer, else nu; hidden layers have no dual.
+    """
 
     W: Array
     p: Array
@@ -57,15 +52,15 @@ def residual(p: Array, b: Array, z: Array, u_over_rho: Array | None) -> Array:
     return r if u_over_rho is None else r - u_over_rho
 
 
-def update_b(layer: Dense, p: Array, z: Array, u_over_rho: Array | None, samples: Samples) -> Array:
+def update_b(layer: Dense, phi: Phi, samples: Samples) -> Array:
     """argmin_b c/2 sum_i omega_i |p_i + b - z_i - u_i/rho|^2, exactly.   (eqs. 6, 7, 12, 13)
 
     The paper's B is the curvature of one sample; over a batch it is c sum omega_i.
     """
-
-    target = z - p if u_over_rho is None else z - p + u_over_rho
+    gap = phi.z - phi.p
+    target = gap if phi.u_over_rho is None else gap + phi.u_over_rho
     own = layer.unit_sum(target, samples.weights)
-    return samples.sum(own) / layer.unit_count(samples.mass(p))
+    return samples.sum(own) / layer.unit_count(samples.mass(phi.p))
 
 
 def update_z(activation: Activation, z: Array, p: Array, b: Array, a: Array) -> Array:
@@ -92,10 +87,25 @@ def update_z_measured(
 
 
 def update_zL(
-    loss: Loss, solver: str, p: Array, b: Array, z: Array, u: Array, y: Array, rho: Array
+    loss: Loss,
+    solver: str,
+    p: Array,
+    b: Array,
+    z: Array,
+    u: Array,
+    y: Array,
+    rho: Array,
+    samples: Samples,
 ) -> tuple[Array, Array]:
     """argmin_z R(z; y) + <u, z - p - b> + rho/2 |z - p - b|^2; iterations used.   (eqs. 5, 15)"""
-    return zl_solvers[solver](loss, p + b, u, y, rho, z)
+
+    def body(_: Array | None, z: Any, read: Any) -> tuple[Any, Folded]:
+        p, u, y = read
+        z, used = zl_solvers[solver](loss, p + b, u, y, rho, z)
+        return z, Folded(most=used)
+
+    z, told = samples.walk(body, z, (p, u, y))
+    return z, told.most
 
 
 def update_a(
@@ -104,7 +114,7 @@ def update_a(
     activation: Activation,
     a: Array,
     z: Array,
-    above: Above,
+    above: Phi,
     nu: Array,
     samples: Samples,
 ) -> tuple[Array, Array, Step]:
@@ -151,24 +161,19 @@ def update_W(
     layer: Dense,
     regularizer: Regularizer,
     rule: StepRule,
-    W: Array,
-    p: Array,
-    b: Array,
-    z: Array,
-    u_over_rho: Array | None,
+    phi: Phi,
     a_prev: Array,
-    c: Array,
     samples: Samples,
-    work: Array | None = None,
-) -> tuple[Array, Array, Step, Array | None]:
+) -> tuple[Array, Array, Step]:
     """argmin_W P(W; theta) + Omega(W) at the current W, theta as the rule chooses.   (eqs. 9, 11)
 
     P is the majoriser of c/2 sum_i omega_i |r_i|^2, r = p + b - z - u/rho. For Omega =
     lambda/2 |W|^2 the step is along G = gradient of both, row-wise
     theta = c |A(G, a_prev)|^2 / |G|^2, and p+ = A(W+, a_prev) comes for free. Otherwise theta is
-    searched with the Gram matrix of a_prev. `work` is memory shaped like p, returned for reuse.
+    searched with the Gram matrix of a_prev.
     """
-    G = gradient_W(layer, p, b, z, u_over_rho, a_prev, samples)
+    W, c = phi.W, phi.c
+    G = gradient_W(layer, phi, a_prev, samples)
     if regularizer.quadratic is None:
         gram_pays_off = a_prev.shape[0] >= layer.fan_in
         K = samples.sum(layer.gram(a_prev, samples.weights)) if gram_pays_off else None
@@ -180,33 +185,41 @@ def update_W(
             return layer.times_gram(D, K)
 
         D, _, record = _step_W(regularizer, rule, W, G, c, times_K)
-        return W + D, add_product(layer, p, D, a_prev, samples), record, work
+        return W + D, add_product(layer, phi.p, D, a_prev, samples), record
     ridge = regularizer.quadratic / c
     direction, scale = _normalised(G + ridge * W, rule)
 
-    def body(weights: Array | None, updated: Any, read: Any) -> tuple[Any, Folded]:
+    def some_units(p: Array, along: Any, memory: Array) -> tuple[Array, Array, Step, Array]:
+        direction, scale = along
+        image, squares = _image(layer, direction, a_prev, samples, memory)
+        kappa = _quotient(squares, direction, rule)
+        step, record = _quadratic_step(rule, kappa, ridge, scale, direction, c)
+        return p - layer.scale_units(image, step), step, record, image
+
+    parts = unit_parts(layer, rule)
+    p, step, record = walk_units(some_units, phi.p, (direction, scale), parts)
+    return W - step * direction, p, record
+
+
+def _image(
+    layer: Dense, direction: Array, a_prev: Array, samples: Samples, memory: Array
+) -> tuple[Array, Array]:
+    """A(direction, a_prev), in `memory`, and sum_i omega_i of its squares for each unit."""
+
+    def body(weights: Array | None, _: Any, read: Any) -> tuple[Any, Folded]:
         image = layer.apply(direction, read)
         return image, Folded(sum=layer.unit_squares(image, weights))
 
-    image, told = samples.walk(body, p if work is None else work, a_prev)
-    kappa = _quotient(told.sum, direction, rule)
-    step, record = _quadratic_step(rule, kappa, ridge, scale, direction, c)
-    take = lambda _, p, image: (p - layer.scale_units(image, step), Folded())  # noqa: E731
-    p = samples.walk(take, p, image)[0]
-    return W - step * direction, p, record, None if work is None else image
+    image, told = samples.at_once(a_prev).walk(body, memory, a_prev)
+    return image, told.sum
 
 
 def update_W_twice(
     layer: Dense,
     regularizer: Regularizer,
     rule: StepRule,
-    W: Array,
-    p: Array,
-    b: Array,
-    z: Array,
-    u_over_rho: Array | None,
+    phi: Phi,
     x: Array,
-    c: Array,
     samples: Samples,
     K: Array,
 ) -> tuple[Array, Array, tuple[Step, Step]]:
@@ -216,30 +229,23 @@ def update_W_twice(
     gradient is G + D K and p needs one product for both steps: two of the largest are saved.
     """
     times_K = partial(layer.times_gram, K=K)
-    G = gradient_W(layer, p, b, z, u_over_rho, x, samples)
+    W, c = phi.W, phi.c
+    G = gradient_W(layer, phi, x, samples)
     D_backward, DK, backward = _step_W(regularizer, rule, W, G, c, times_K)
     D_forward, _, forward = _step_W(regularizer, rule, W + D_backward, G + DK, c, times_K)
     D = D_backward + D_forward
-    return W + D, add_product(layer, p, D, x, samples), (backward, forward)
+    return W + D, add_product(layer, phi.p, D, x, samples), (backward, forward)
 
 
-def gradient_W(
-    layer: Dense,
-    p: Array,
-    b: Array,
-    z: Array,
-    u_over_rho: Array | None,
-    a_prev: Array,
-    samples: Samples,
-) -> Array:
+def gradient_W(layer: Dense, phi: Phi, a_prev: Array, samples: Samples) -> Array:
     """1/c of the gradient of phi in W."""
 
     def body(weights: Array | None, updated: Any, read: Any) -> tuple[Any, Folded]:
         p, z, u_over_rho, a_prev = read
-        r = residual(p, b, z, u_over_rho)
+        r = residual(p, phi.b, z, u_over_rho)
         return updated, Folded(sum=layer.adjoint_W(r, a_prev, weights))
 
-    return samples.walk(body, (), (p, z, u_over_rho, a_prev))[1].sum
+    return samples.walk(body, (), (phi.p, phi.z, phi.u_over_rho, a_prev))[1].sum
 
 
 def add_product(layer: Dense, p: Array, D: Array, a_prev: Array, samples: Samples) -> Array:
