@@ -1,4 +1,4 @@
-"""What the environment asks of JAX reaches it."""
+"""What the environment asks for is done, and the command line settles the rest."""
 
 import os
 import platform
@@ -7,6 +7,8 @@ import subprocess
 import sys
 
 import pytest
+
+from dladmm import cli
 
 FIT = """
 import numpy as np
@@ -51,7 +53,7 @@ libc.fflush(out)
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators have no such limit")
 def test_the_command_line_returns_large_arrays_to_the_system():
-    names = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
+    names = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
 
     def bytes_outside_of_pools(how, **more):
         ran = subprocess.run(
@@ -63,3 +65,13 @@ def test_the_command_line_returns_large_arrays_to_the_system():
     assert bytes_outside_of_pools("told") > 20_000_000
     assert bytes_outside_of_pools("as it is") < 20_000_000
     assert bytes_outside_of_pools("told", MALLOC_MMAP_THRESHOLD_="30000000") < 20_000_000
+    users = "glibc.malloc.mmap_threshold=30000000"
+    assert bytes_outside_of_pools("told", GLIBC_TUNABLES=users) < 20_000_000
+
+
+def test_the_command_line_tells_the_allocator_first(monkeypatch):
+    told = []
+    monkeypatch.setattr(cli, "return_large_arrays", lambda: told.append("allocator"))
+    monkeypatch.setattr(cli, "app", lambda: told.append("command"))
+    cli.main()
+    assert told == ["allocator", "command"]

@@ -1,4 +1,4 @@
-"""What is settled for a whole process before JAX is first imported."""
+"""What is settled for a whole process: threads, compiled programs, freed memory."""
 
 from __future__ import annotations
 
@@ -41,8 +41,9 @@ def return_large_arrays() -> None:
     ran an iteration then keeps a copy of its temporaries: up to a fifth of a small run's memory.
     """
     mallopt = _libc("mallopt")
+    asked_otherwise = "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", "")
     for variable, (parameter, value) in GLIBC_SETTINGS.items():
-        if mallopt is not None and variable not in os.environ:
+        if mallopt is not None and not asked_otherwise and variable not in os.environ:
             mallopt(parameter, value)
 
 

@@ -32,13 +32,22 @@ def run_bytes(problem: Problem, n_samples: int, options: Options) -> int:
         fixed = 2 * (moments + 2 * weights) + 3 * moments
         block = options.batch_size or min(rows, BLOCK_ROWS)
         kept = 0 if options.batch_size else rows * (n_in + n_out)
-        numbers = kept + fixed + block * (n_in + 3 * sum(widths))
+        numbers: float = kept + fixed + block * (n_in + 3 * sum(widths))
     else:
         rule = step_rule(options.step_rule)
-        per_row = n_in + n_out + 2 * sum(widths) + sum(widths[:-1]) + n_out
-        per_row += max(-(-layer.n_out // unit_parts(layer, rule)) for layer in problem.layers)
-        block = rows if rule.scalar else min(rows, BLOCK_ROWS)  # one tau for all: no blocks
-        numbers = rows * per_row + n_in**2 + 6 * weights + block * 4 * max(widths)
+        hidden = sum(widths[:-1])
+        # Ten of the output's width: z, p, y, u, and what the steps on u and z_L compute on the way.
+        per_row: float = n_in + 3 * hidden + 10 * n_out
+        block = min(rows, BLOCK_ROWS) * 4 * max(widths)
+        # With one theta for all, and in the baseline, temporaries are of all samples at once.
+        if options.method == "admm":
+            per_row, block = per_row + n_in + 3.5 * hidden, 0
+        elif rule.scalar:
+            per_row, block = per_row + 3.2 * sum(widths), 0
+        else:
+            by_parts = problem.layers[1 if n_samples >= n_in else 0 :]  # the first has x^T x
+            per_row += max((-(-v.n_out // unit_parts(v, rule)) for v in by_parts), default=0)
+        numbers = rows * per_row + n_in**2 + 6 * weights + block
     return int(numbers * np.dtype(options.dtype).itemsize)
 
 

@@ -290,3 +290,19 @@ def test_the_papers_backtracking_descends_too_and_counts_its_trials():
     assert max(result.history["trials"]) > 0
     theta = np.array(result.history["theta"])
     assert np.array_equal(np.exp2(np.round(np.log2(theta))), theta)  # 1 * 2^k
+
+
+@pytest.mark.parametrize("method", ["dladmm", "admm", "restored"])
+def test_a_network_that_was_handed_out_stays_as_it_was(method):
+    """Without a copy: later iterations take over memory, but never that of a network."""
+    handed_out, copies = [], []
+
+    def keep(progress):
+        handed_out.append(progress.params)
+        copies.append(jax.tree.map(np.array, progress.params))
+
+    run(keep, method=method, refresh_every=2, max_iter=7)
+    assert len(handed_out) == 7
+    for network_then, copy in zip(handed_out, copies, strict=True):
+        assert equal(network_then, copy)
+    assert not equal(copies[0], copies[-1])

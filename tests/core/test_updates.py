@@ -11,6 +11,7 @@ from tolerances import EXACT_STEP, FLOAT32_STEP, ROUNDING
 import dladmm.core.samples
 import dladmm.core.units
 from dladmm.core.samples import Samples
+from dladmm.core.units import unit_parts
 from dladmm.core.updates import (
     Backtracking,
     ClosedForm,
@@ -519,36 +520,46 @@ def test_a_weights_are_repetitions(rule, rng):
     assert_same_record(record, record_repeated)
 
 
-@each_rule
-def test_blocks_of_samples_change_nothing(rule, rng, monkeypatch):
-    monkeypatch.setattr(dladmm.core.samples, "CACHED", 0)  # nothing is small enough to be one block
+@pytest.fixture
+def settings(monkeypatch):
+    """Sets constants of the walks; programs compiled with other ones are dropped."""
+
+    def change(**constants):
+        for name, value in constants.items():
+            module = dladmm.core.samples if name == "CACHED" else dladmm.core.units
+            monkeypatch.setattr(module, name, value)
+        jax.clear_caches()
+
+    yield change
     jax.clear_caches()
+
+
+def assert_same_step(one, two):
+    np.testing.assert_allclose(one[0], two[0], rtol=ROUNDING, atol=ROUNDING)
+    np.testing.assert_allclose(one[1], two[1], rtol=ROUNDING, atol=ROUNDING)
+    assert_same_record(one[2], two[2])
+
+
+@each_rule
+def test_blocks_of_samples_change_nothing(rule, rng, settings):
+    settings(CACHED=0)  # nothing is small enough to be one block
     case = make_case(rng)
     for take in (
         lambda blocks: take_W_step(case, "l2", RULES[rule], blocks),
         lambda blocks: take_W_step(case, "l1", RULES[rule], blocks),
         lambda blocks: take_a_step(case, RULES[rule], blocks),
     ):
-        whole, cut = take(1), take(3)
-        np.testing.assert_allclose(cut[0], whole[0], rtol=ROUNDING, atol=ROUNDING)
-        np.testing.assert_allclose(cut[1], whole[1], rtol=ROUNDING, atol=ROUNDING)
-        assert_same_record(cut[2], whole[2])
+        assert_same_step(take(3), take(1))
 
 
+@pytest.mark.parametrize("cached", [0, 10**6])
 @pytest.mark.parametrize("parts", [2, 3, 5])
-def test_parts_of_a_layers_units_change_nothing(parts, rng, monkeypatch):
+def test_parts_of_a_layers_units_change_nothing(parts, cached, rng, settings):
     case = make_case(rng)
     whole = take_W_step(case, "l2", blocks=3)
-    monkeypatch.setattr(dladmm.core.units, "PARTS", parts)
-    monkeypatch.setattr(dladmm.core.units, "LEAST_UNITS", 1)
-    for cached in (0, dladmm.core.samples.CACHED):
-        monkeypatch.setattr(dladmm.core.samples, "CACHED", cached)
-        jax.clear_caches()  # the programs do not depend on these settings otherwise
-        cut = take_W_step(case, "l2", blocks=3)
-        np.testing.assert_allclose(cut[0], whole[0], rtol=ROUNDING, atol=ROUNDING)
-        np.testing.assert_allclose(cut[1], whole[1], rtol=ROUNDING, atol=ROUNDING)
-        assert_same_record(cut[2], whole[2])
-    jax.clear_caches()
+    settings(PARTS=parts, LEAST_UNITS=1, CACHED=cached)
+    assert unit_parts(case.layer, CLOSED) == parts
+    assert_same_step(take_W_step(case, "l2", blocks=3), whole)
 
 
 def test_a_stronger_ridge_gives_a_shorter_W(rng):

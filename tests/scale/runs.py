@@ -54,10 +54,12 @@ def losses(*args, **settings):
 
 
 def cut_small():
-    """One device has seven blocks of rows then, each of four has two; and layers have parts."""
+    """One device has seven blocks of rows then, each of four two; the last layer three parts."""
     from dladmm.core import samples, units
+    from dladmm.core.step_rules import ClosedForm
 
-    samples.BLOCK_ROWS, samples.CACHED, units.LEAST_UNITS = 150, 0, 4
+    samples.BLOCK_ROWS, samples.CACHED, units.LEAST_UNITS = 150, 0, 1
+    assert units.unit_parts(problem_and_rows()[0].layers[-1], ClosedForm()) == 3
 
 
 def on_devices(cases):

@@ -29,10 +29,10 @@ from dladmm.core.state import (
     Params,
     Rows,
     State,
-    joined,
     make_data,
     refreshed,
     state_from_params,
+    state_of,
 )
 from dladmm.core.stream import Batches, Stream, StreamRecord
 from dladmm.core.sweep import SWEEPS, Record, SweepOptions
@@ -71,7 +71,7 @@ class Method(Protocol):
         """The data as the method reads them: this process's rows, on its devices."""
 
     def begin(self, problem: Problem, data: Any, params: Params, start: Start) -> Any:
-        """A feasible state of this network; takes over the buffers of `params`."""
+        """A feasible state of this network; iterations may overwrite the buffers of `params`."""
 
     def advance(
         self,
@@ -97,7 +97,13 @@ class Method(Protocol):
         """The norm of the objective's smallest subgradient."""
 
 
-@partial(jax.jit, static_argnames=("method", "problem", "options"), donate_argnames="rows")
+# Unused arguments are kept: not every method reads all of the rows whose memory it takes over.
+@partial(
+    jax.jit,
+    static_argnames=("method", "problem", "options"),
+    donate_argnames="rows",
+    keep_unused=True,
+)
 def iterate(
     method: str,
     problem: Problem,
@@ -117,7 +123,7 @@ def iterate(
     def own(
         data: Data, rows: Rows, params: Params, rho: Array, nu: Array, with_loss: Array
     ) -> tuple[Rows, Params, Array]:
-        state, record = SWEEPS[method](problem, options, data, joined(rows, params), rho, nu)
+        state, record = SWEEPS[method](problem, options, data, state_of(rows, params), rho, nu)
         nan = jnp.full((), jnp.nan, state.u.dtype)
         real = jax.lax.cond(
             with_loss,
@@ -166,7 +172,7 @@ class Relaxed:
         rows, params, vector = iterate(
             self.sweep, problem, options, data, state.rows, state.params, *penalties, with_loss
         )
-        return joined(rows, params), params, vector
+        return state_of(rows, params), params, vector
 
     def names(self, problem: Problem) -> list[str]:
         hidden = range(1, problem.n_layers)
@@ -181,7 +187,7 @@ class Relaxed:
         return [*parts, *Record._fields[1:], "train_loss", "train_accuracy"]
 
     def refresh(self, problem: Problem, data: Data, state: State) -> State:
-        return joined(refreshed(problem, data, state.rows, state.params), state.params)
+        return state_of(refreshed(problem, data, state.rows, state.params), state.params)
 
     def objective(self, problem: Problem, data: Data, state: State, penalties: Penalties) -> Array:
         return _lagrangian_value(problem, data, state, *penalties)

@@ -27,7 +27,7 @@ from dladmm.core.sharding import (
     replicate,
 )
 from dladmm.core.snapshot import Snapshot, SnapshotStore, StoreSettings, identity
-from dladmm.core.state import Params, State, kept, revived
+from dladmm.core.state import Params, State, kept, revived, state_of
 from dladmm.core.step_rules import step_rule
 from dladmm.core.stream import Batches, Stream
 from dladmm.core.sweep import SweepOptions
@@ -131,6 +131,7 @@ class _Run:
 
     def _restore(self, authors_output: bool = False) -> Any:
         """A feasible state from the last good network, by a forward pass."""
+        self.state = None  # two states would not fit where one barely does
         # An iteration may take over the state's buffers, so the network kept aside is a copy.
         params = jax.tree.map(jnp.copy, self.good)
         start = Start(self._dual_from_gradient(), authors_output)
@@ -378,8 +379,7 @@ class _Run:
             v.delete()
             return kept
 
-        z, a, p, u = jax.tree.map(cut, (s.z, s.a, s.p, s.u))
-        return State(s.W, s.b, z, a, p, u)
+        return state_of(jax.tree.map(cut, s.rows), s.params)
 
     def _explain(self, status: Status) -> None:
         self.message = {

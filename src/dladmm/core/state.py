@@ -57,7 +57,7 @@ class State:
         return self.z, self.a, self.p, self.u
 
 
-def joined(rows: Rows, params: Params) -> State:
+def state_of(rows: Rows, params: Params) -> State:
     """The state of these rows and this network."""
     z, a, p, u = rows
     return State(params.W, params.b, z, a, p, u)
@@ -99,7 +99,7 @@ def kept(state: Any) -> tuple[Any, Any]:
 
 def revived(state: Any, by_sample: Any, rest: Any) -> Any:
     """The inverse of `kept`."""
-    return joined(by_sample, rest) if isinstance(state, State) else rest
+    return state_of(by_sample, rest) if isinstance(state, State) else rest
 
 
 def make_data(
@@ -173,7 +173,8 @@ def state_from_params(
     return spread(data.samples, own, (EVERYWHERE, DATA), STATE)(params, data)
 
 
-@partial(jax.jit, static_argnames="problem", donate_argnames="rows")
+# Unused arguments are kept: the old p gives its memory to the new one, though nobody reads it.
+@partial(jax.jit, static_argnames="problem", donate_argnames="rows", keep_unused=True)
 def refreshed(problem: Problem, data: Data, rows: Rows, params: Params) -> Rows:
     """The same rows with p recomputed from W and a: running products drift in float32."""
 

@@ -49,10 +49,10 @@ def unit_parts(layer: Dense, rule: StepRule) -> int:
 def walk_units(
     body: Callable[[Array, Any, Array], tuple[Array, Array, Step, Array]],
     p: Array,
-    along: Any,
+    by_unit: Any,
     parts: int,
 ) -> tuple[Array, Array, Step]:
-    """body(p, along, memory) -> (p, step, record, memory) for a part of the units at a time.
+    """body(p, by_unit, memory) -> (p, step, record, memory) for a part of the units at a time.
 
     Units are the columns of p and the rows of all else; `memory` is shaped like their part of p,
     and the only part of A(G, a_prev) that is ever held.
@@ -61,22 +61,22 @@ def walk_units(
     size = -(-n // parts)
     memory = jnp.empty((*p.shape[:-1], size), p.dtype)
     if parts == 1:
-        return body(p, along, memory)[:3]
+        return body(p, by_unit, memory)[:3]
 
     def advance(first: Array | int, carry: Any, size: int) -> Any:
         p, step, record, memory = carry
         cut = partial(jax.lax.dynamic_slice_in_dim, start_index=first, slice_size=size)
         put = partial(jax.lax.dynamic_update_slice_in_dim, start_index=first)
-        rows = jax.tree.map(partial(cut, axis=0), along)
-        new_p, new_step, more, memory = body(cut(p, axis=-1), rows, memory)
+        own = jax.tree.map(partial(cut, axis=0), by_unit)
+        new_p, new_step, more, memory = body(cut(p, axis=-1), own, memory)
         return put(p, new_p, axis=-1), put(step, new_step, axis=0), record.joined(more), memory
 
     carry = (p, jnp.zeros((n, 1), p.dtype), Step.none(p.dtype), memory)
     whole, rest = divmod(n, size)
-    p, step, record, memory = jax.lax.fori_loop(
+    p, step, record, _ = jax.lax.fori_loop(
         0, whole, lambda k, carry: advance(k * size, carry, size), carry
     )
     if rest:
-        carry = (p, step, record, memory[..., :rest])
-        p, step, record, _ = advance(whole * size, carry, rest)
+        smaller = jnp.empty((*p.shape[:-1], rest), p.dtype)
+        p, step, record, _ = advance(whole * size, (p, step, record, smaller), rest)
     return p, step, record

@@ -189,8 +189,8 @@ def update_W(
     ridge = regularizer.quadratic / c
     direction, scale = _normalised(G + ridge * W, rule)
 
-    def some_units(p: Array, along: Any, memory: Array) -> tuple[Array, Array, Step, Array]:
-        direction, scale = along
+    def some_units(p: Array, by_unit: Any, memory: Array) -> tuple[Array, Array, Step, Array]:
+        direction, scale = by_unit
         image, squares = _image(layer, direction, a_prev, samples, memory)
         kappa = _quotient(squares, direction, rule)
         step, record = _quadratic_step(rule, kappa, ridge, scale, direction, c)
@@ -291,7 +291,10 @@ def _normalised(G: Array, rule: StepRule) -> tuple[Array, Array]:
 
 
 def _quotient(squares: Array, direction: Array, rule: StepRule) -> Array:
-    """kappa = |A(D)|^2 / |D|^2 per row or for all, with a floor so that no theta vanishes."""
+    """kappa = |A(D)|^2 / |D|^2 per row or for all, with a floor so that no theta vanishes.
+
+    The floor is relative to the largest kappa of the units at hand, a part of the layer or all.
+    """
     size = row_squares(direction)
     if rule.scalar:
         squares, size = (jnp.full_like(v, jnp.sum(v)) for v in (squares, size))

@@ -2,7 +2,8 @@
 recurrence is a new map and not a new algorithm.
 
 p = A(W, a) is linear in W for fixed a and linear in a for fixed W. Rows of W ("units") and
-samples are the blocks over which phi separates, hence the two kinds of sums of squares.
+samples are the blocks over which phi separates, hence the two kinds of sums of squares. Units are
+the first axis of W and b and the last of p; samples are the first of a and p.
 Sample weights omega_i enter every sum over samples, and nothing else.
 """
 
