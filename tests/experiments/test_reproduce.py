@@ -136,6 +136,14 @@ def test_times_of_every_rho(digits, tmp_path):
             assert min(row["times"]) <= row["seconds"] <= max(row["times"])
 
 
+def test_the_tables_share_the_column_of_all_samples_and_neurons(digits, tmp_path):
+    neurons, sizes = (made(tmp_path, piece)["runs"] for piece in ("table2", "table3"))
+    for data in paper.DATA:
+        assert sizes[f"{data} 100"] == neurons[f"{data} 6"]
+        assert sizes[f"{data} 50"]["rows"] != neurons[f"{data} 3"]["rows"]
+        assert (sizes[f"{data} 50"]["samples"], sizes[f"{data} 50"]["neurons"]) == (50, 6)
+
+
 def test_a_finished_run_is_not_made_again_and_another_setting_is_refused(digits, tmp_path):
     units = making.missing_units(tmp_path, "fig4", SCALE, None)
     records.make(tmp_path, "fig4", SCALE, units[0], quiet)

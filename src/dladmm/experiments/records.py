@@ -53,13 +53,15 @@ def make(folder: Path, piece: str, scale: Scale, unit: Unit, tell: Told) -> None
 
 
 def _from_twin(folder: Path, scale: Scale, unit: Unit) -> Record | None:
-    """The unit as its twin has it, seed 0; None if that one is not on disk."""
+    """The unit as its twin has it, of several seeds 0; None if that one is not on disk."""
     if unit.twin is None:
         return None
     piece, name = unit.twin
     run = load_record(folder, piece, scale)["runs"].get(name)
     if run is None:
         return None
+    if "curves" not in run:
+        return dict(run)
     about = {key: run[key] for key in ("machine", "wall_seconds", "options")}
     return about | {key: run["curves"][0][key] for key in RECORDED}
 

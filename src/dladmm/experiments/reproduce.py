@@ -270,7 +270,10 @@ def _time_units(piece: str, scale: Scale, data_dir: Path | None) -> Iterator[Uni
         for samples, width in cells:
             work = 2 * len(paper.RHOS) * (scale.timed_iterations + 2) * _sweep_work(samples, width)
             run = partial(_times, data, samples, width, scale, data_dir)
-            yield Unit(f"{data} {width if piece == 'table2' else samples}", work, run)
+            # All samples at full width: the tables share this column.
+            same = piece == "table3" and samples == scale.samples[data]
+            twin = ("table2", f"{data} {width}") if same else None
+            yield Unit(f"{data} {width if piece == 'table2' else samples}", work, run, twin)
 
 
 def _times(
