@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dladmm.experiments.claims import WORDS, claims_table
+from dladmm.experiments.claims import claims_table
 from dladmm.experiments.records import read_record
 from dladmm.experiments.reproduce import PIECES
 from dladmm.files import write_atomically
+from dladmm.report.markdown import summary
 from dladmm.report.page import write_report
 from dladmm.report.panels import pictures
 from dladmm.report.plots import plot_picture
@@ -27,25 +28,10 @@ def present(folder: Path) -> dict[str, Any]:
     rows = claims_table(records)
     for name, text in (
         ("claims.json", json.dumps(rows, indent=1)),
-        ("claims.md", claims_markdown(rows)),
+        ("claims.md", summary(records, rows)),
     ):
         with write_atomically(folder / name) as part:
-            part.write_text(text)
+            part.write_text(text, encoding="utf-8")
     report = folder / "report.html"
     write_report(records, report)
     return {"claims": rows, "pictures": [str(p) for p in drawn], "report": str(report)}
-
-
-def claims_markdown(rows: list[dict[str, Any]]) -> str:
-    """The table of claims for a document."""
-    lines = [
-        "| where | data | claim | paper | dlADMM as in | ours | verdict |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for row in rows:
-        why = f" ({row['why']})" if row["why"] else ""
-        cells = [row["place"], row["data"], row["claim"], row["paper"], row["variant"]]
-        lines.append(
-            "| " + " | ".join([*cells, row["ours"] or "", WORDS[row["holds"]] + why]) + " |"
-        )
-    return "\n".join(lines) + "\n"

@@ -10,9 +10,10 @@ from typing import Any
 from dladmm.experiments import paper
 from dladmm.experiments.claims import WORDS, claims_table
 from dladmm.experiments.reproduce import PIECES, best_rate
-from dladmm.experiments.verdicts import rises_in_a_row, seconds_table
+from dladmm.experiments.verdicts import rises_in_a_row
 from dladmm.files import write_atomically
 from dladmm.report.panels import GREY, Panel, pictures
+from dladmm.report.tables import machines, seconds_tables, setting
 
 try:
     import plotly.graph_objects as go
@@ -176,31 +177,19 @@ def _figure(panel: Panel, name: str) -> str:
 
 
 def _seconds(record: Mapping[str, Any]) -> str:
-    """Tables 2 and 3, the paper's seconds beside ours."""
-    by_neurons = record["piece"] == "table2"
-    known = paper.SECONDS_BY_NEURONS if by_neurons else paper.SECONDS_BY_SIZE
+    """Tables 2 and 3, the paper's seconds below ours."""
     parts = []
-    for data, title in paper.DATA.items():
-        try:
-            ours = seconds_table(record, data)
-        except KeyError:
-            continue
-        sizes = record["scale"]["neurons"] if by_neurons else record["scale"]["sizes"][data]
-        full = record["scale"]["name"] == "full"
-        head = "".join(f"<th>{size:,}</th>" for size in sizes)
+    for table in seconds_tables(record):
+        head = "".join(f"<th>{size:,}</th>" for size in table.sizes)
         body = ""
-        for k, rho in enumerate(paper.RHOS):
+        for rho, row in table.rows.items():
             cells = "".join(
-                f"<td>{value:.4g}"
-                + (f"<small>{known[data][k][place]:.4g}</small>" if full else "")
-                + "</td>"
-                for place, value in enumerate(ours[k])
+                f"<td>{ours:.4g}" + (f"<small>{theirs:.4g}</small>" if theirs else "") + "</td>"
+                for ours, theirs in row
             )
             body += f"<tr><th>{rho:g}</th>{cells}</tr>"
-        count = len(next(iter(record["runs"].values()))["rows"][0]["times"])
-        note = "; below, the paper's (GTX 1080 Ti)" if full else ""
         parts.append(
-            f"<h3>{title}</h3><p>Median of {count} iterations{note}.</p><div class='wide'>"
+            f"<h3>{table.title}</h3><p>{escape(table.note)}</p><div class='wide'>"
             f"<table class='numbers'><thead><tr><th>rho</th>{head}</tr></thead>"
             f"<tbody>{body}</tbody></table></div>"
         )
@@ -244,48 +233,12 @@ def _authors_rule(record: Mapping[str, Any]) -> str:
 
 
 def _settings(records: Records) -> str:
-    rows = []
-    for piece in PIECES:
-        if piece not in records:
-            continue
-        record = records[piece]
-        scale = record["scale"]
-        samples = ", ".join(f"{paper.DATA[d]} {n:,}" for d, n in scale["samples"].items())
-        said = (
-            f"{scale['name']}: {samples} training images, {scale['test_samples']:,}"
-            f" test images, two hidden layers of {scale['width']:,},"
-            f" {_length(piece, scale)}"
-        )
-        rows.append(
-            f"<tr><th>{piece}</th><td>{escape(said)}</td>"
-            f"<td>{escape('; '.join(_machines(record)))}</td></tr>"
-        )
-    return f"<div class='wide'><table><tbody>{''.join(rows)}</tbody></table></div>"
-
-
-def _length(piece: str, scale: Mapping[str, Any]) -> str:
-    if piece.startswith("table"):
-        return f"{2 * scale['timed_iterations']} iterations in two passes over rho, seed 0"
-    several = piece in paper.ACCURACY_FIGURES and scale["seeds"] > 1
-    seeds = f"seeds 0 to {scale['seeds'] - 1}" if several else "seed 0"
-    return f"{scale['iterations']} iterations, {seeds}"
-
-
-def _machines(record: Mapping[str, Any]) -> list[str]:
-    """Where the runs were made; which ones on which machine and day, if there are several."""
-    made: dict[str, list[str]] = {}
-    for name, run in record["runs"].items():
-        made.setdefault(_machine(run["machine"]), []).append(name)
-    if len(made) == 1:
-        return list(made)
-    return [f"{machine} ({', '.join(names)})" for machine, names in sorted(made.items())]
-
-
-def _machine(machine: Mapping[str, Any]) -> str:
-    versions = ", ".join(
-        f"{name} {machine[name]}" for name in ("python", "jax", "optax", "numpy", "dladmm")
+    rows = "".join(
+        f"<tr><th>{piece}</th><td>{escape(setting(record))}</td>"
+        f"<td>{escape(machines(record))}</td></tr>"
+        for piece, record in records.items()
     )
-    return f"{machine['processor']}, {machine['cores']} cores, {versions}, {machine['date']}"
+    return f"<div class='wide'><table><tbody>{rows}</tbody></table></div>"
 
 
 STYLE = """

@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from dladmm.files import write_atomically
 from dladmm.report.panels import BLUE, GREY, ORANGE, OTHERS, Picture
+
+FEW_DECADES = 100.0  # as a ratio
 
 
 def plot_run(history: Mapping[str, Sequence[float]], path: Path, title: str) -> None:
@@ -123,7 +126,7 @@ def plot_picture(picture: Picture, path: Path) -> None:
         axes.set_ylabel(panel.y_title)
     handles, labels = grid[0].get_legend_handles_labels()
     if handles:
-        columns = min(4, len(handles))
+        columns = min(5, len(handles))  # a pair of the tables' ten lines per column
         figure.legend(
             handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9
         )
@@ -143,6 +146,11 @@ def _titled(axes: Axes, title: str, log: bool = False, legend: bool = True) -> N
     axes.set_title(title, fontsize=10)
     if log:
         axes.set_yscale("log")
+        low, high = axes.get_ylim()
+        if high < FEW_DECADES * low:  # powers of ten alone would be one label or none
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+            axes.yaxis.set_minor_formatter(NullFormatter())
     axes.grid(color=GREY, alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
     if legend:
