@@ -82,7 +82,16 @@ def test_a_run_with_the_settings_of_another_is_taken_over(digits, tmp_path, monk
 def test_a_best_rate_that_is_the_papers_is_not_run_twice(digits, tmp_path, monkeypatch):
     monkeypatch.setitem(paper.GRIDS, "adam", (0.02,))
     monkeypatch.setitem(paper.RATES, "adam", 0.02)
+    made_curves, calls = making.gradient_curves, []
+
+    def counted(course, name, pairs, *rest):
+        calls.append((name, len(pairs)))
+        return made_curves(course, name, pairs, *rest)
+
+    monkeypatch.setattr(making, "gradient_curves", counted)
     runs = made(tmp_path, "fig5")["runs"]
+    assert calls.count(("adam", SCALE.seeds)) == 1
+    assert calls.count(("sgd", SCALE.seeds)) == 3  # the paper's, as a sum's, the best
     assert runs["adam best"] == runs["adam paper"]
     assert runs["sgd best"]["rate"] != runs["sgd paper"]["rate"]
     assert runs["sgd best"]["curves"] != runs["sgd paper"]["curves"]
@@ -136,9 +145,28 @@ def test_times_of_every_rho(digits, tmp_path):
             assert min(row["times"]) <= row["seconds"] <= max(row["times"])
 
 
+def test_what_another_process_recorded_meanwhile_stays(digits, tmp_path):
+    first, second = making.units("table2", SCALE, None)[:2]
+
+    def meanwhile(record, tell):
+        records.make(tmp_path, "table2", SCALE, second, quiet)
+        return {"rows": []}
+
+    records.make(tmp_path, "table2", SCALE, replace(first, run=meanwhile), quiet)
+    kept = records.read_record(tmp_path, "table2")["runs"]
+    assert set(kept) == {first.name, second.name}
+
+
+def test_where_every_rate_explodes_the_smallest_is_taken():
+    rates = [{"rate": rate, "train_accuracy": 0.1, "train_loss": None} for rate in (3.0, 1.0)]
+    assert making.best_rate({"runs": {"sgd grid": {"rates": rates}}}, "sgd") == 1.0
+
+
 def test_the_tables_share_the_column_of_all_samples_and_neurons(digits, tmp_path):
     neurons, sizes = (made(tmp_path, piece)["runs"] for piece in ("table2", "table3"))
+    turned = [made(tmp_path / "turned", piece)["runs"] for piece in ("table3", "table2")]
     for data in paper.DATA:
+        assert turned[0][f"{data} 100"] == turned[1][f"{data} 6"]
         assert sizes[f"{data} 100"] == neurons[f"{data} 6"]
         assert sizes[f"{data} 50"]["rows"] != neurons[f"{data} 3"]["rows"]
         assert (sizes[f"{data} 50"]["samples"], sizes[f"{data} 50"]["neurons"]) == (50, 6)
@@ -164,7 +192,10 @@ def test_from_a_shell_to_files_and_claims(digits, tmp_path):
     assert (tmp_path / "table3.png").read_bytes().startswith(b"\x89PNG")
     assert ran.out.rstrip().endswith("report.html")
     claims = json.loads((tmp_path / "claims.json").read_text())
-    assert all(WORDS[row["holds"]] in ran.out for row in claims)
+    for row in claims:
+        verdict = WORDS[row["holds"]] or "no record"
+        line = f"{verdict:<14} {row['claim']}: {row['ours'] or '-'}"
+        assert any(said.endswith(line) for said in ran.out.splitlines())
     assert {row["holds"] is not None for row in claims if row["place"] == "Table 3"} == {True}
     again = run("reproduce", "report", "--out", tmp_path, "--json")
     assert again.json["claims"] == claims

@@ -28,9 +28,9 @@ def test_the_papers_seconds_stand_below_ours_in_its_own_setting_alone():
     text = "\n".join(lines_of({"table2": {"piece": "table2", "scale": scale, "runs": runs}}))
     first = " | ".join(f"0.03<br>*{v:.4g}*" for v in paper.SECONDS_BY_NEURONS["mnist"][0])
     assert f"| 1e-06 | {first} |" in text
-    assert "the paper's (GTX" in text
+    assert "the paper's average of 200 (GTX" in text
     assert "Fashion-MNIST\n\nMedian" not in text  # its cells are missing
-    assert "the paper's (GTX" not in "\n".join(lines_of(RECORDS))
+    assert "the paper's average of 200 (GTX" not in "\n".join(lines_of(RECORDS))
 
 
 def test_settings_and_machines_are_told():

@@ -10,6 +10,8 @@ import typer
 from dladmm.cli_options import AsJson, Data, DataDir, Target, parse_sizes, print_json
 from dladmm.said import saying_warnings
 
+SHOWN = {"seconds": ".2f", "train_loss": ".4g", "test_loss": ".4g", "test_accuracy": ".2%"}
+
 
 def compare(
     data: Data,
@@ -57,10 +59,8 @@ def compare(
         {
             "method": run["method"],
             "seed": run["seed"],
-            "seconds": run["seconds"][-1],
-            "train_loss": steps.finite(run["train_loss"][-1]),
-            "test_loss": steps.finite(run["test_loss"][-1]),
-            "test_accuracy": steps.finite(run["test_accuracy"][-1]),
+            # A run that broke down at once has no iteration to tell of.
+            **{key: steps.finite(run[key][-1]) if run[key] else None for key in SHOWN},
         }
         for run in runs
     ]
@@ -76,13 +76,10 @@ def _print_compared(rows: list[dict[str, Any]]) -> None:
         f"  {'method':<16} {'seed':>4} {'seconds':>9} {'loss':>10} {'test loss':>10} accuracy"
     )
     for row in rows:
-        figures = [
-            "-" if row[key] is None else f"{row[key]:.4g}" for key in ("train_loss", "test_loss")
-        ]
-        accuracy = "-" if row["test_accuracy"] is None else f"{row['test_accuracy']:.2%}"
+        figures = ["-" if row[key] is None else format(row[key], how) for key, how in SHOWN.items()]
         typer.echo(
-            f"  {row['method']:<16} {row['seed']:>4} {row['seconds']:>9.2f} {figures[0]:>10}"
-            f" {figures[1]:>10} {accuracy:>8}"
+            f"  {row['method']:<16} {row['seed']:>4} {figures[0]:>9} {figures[1]:>10}"
+            f" {figures[2]:>10} {figures[3]:>8}"
         )
 
 

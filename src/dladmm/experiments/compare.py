@@ -78,13 +78,14 @@ Told = Callable[[int], None]
 
 
 class Laps(NamedTuple):
-    """Per iteration: seconds until then, the network on training and test rows; and all that
-    `solve` returned, if the method is one of the library's."""
+    """Per iteration: seconds until then, the network on training and test rows; and if the method
+    is one of the library's, all that `solve` returned and the last network before any breakdown."""
 
     seconds: list[float]
     training: list[Evaluation]
     test: list[Evaluation]
     result: Result | None = None
+    network: Params | None = None
 
 
 def curve(
@@ -145,7 +146,8 @@ def library_run(who: Contestant, course: Course, seed: int, iterations: int, tel
     not_interrupted(result)
     training = [course.on_training(params) for params in networks]
     test = [course.on_test(params) for params in networks]
-    return Laps(result.history.get("seconds", []), training, test, result)
+    last = networks[-1] if networks else result.params
+    return Laps(result.history.get("seconds", []), training, test, result, last)
 
 
 def not_interrupted(result: Result) -> None:

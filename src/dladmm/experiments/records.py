@@ -47,6 +47,7 @@ def make(folder: Path, piece: str, scale: Scale, unit: Unit, tell: Told) -> None
         "machine": describe_machine() | {"optax": version("optax")},
         "wall_seconds": round(time.perf_counter() - began, 1),
     }
+    record = load_record(folder, piece, scale)  # again: another process may have added to it
     record["runs"][unit.name] = about | run
     with write_atomically(folder / f"{piece}.json") as part:
         part.write_text(json.dumps(record, allow_nan=False))

@@ -134,7 +134,7 @@ def _accuracy_units(data: str, scale: Scale, data_dir: Path | None) -> Iterator[
         if name in paper.RATES:
             rate = paper.RATES[name]
             yield Unit(f"{name} paper", ours * sweep / 3, partial(_gradient, *where, name, rate))
-        if name == "sgd":  # the paper's R is a sum over samples; on the mean its rate stands still
+        if name == "sgd":  # at its rate the mean loss stands still; the paper's may be a sum
             summed = paper.RATES[name] * samples
             yield Unit("sgd summed", ours * sweep / 3, partial(_gradient, *where, name, summed))
         yield Unit(f"{name} best", ours * sweep / 3, partial(_gradient, *where, name, None))
@@ -155,6 +155,7 @@ def _library(
 
         laps = library_run(who, course, seed, iterations, watch)
         assert laps.result is not None
+        assert laps.network is not None
         figures = {
             "train_accuracy": (e.accuracy for e in laps.training),
             "test_accuracy": (e.accuracy for e in laps.test),
@@ -166,7 +167,7 @@ def _library(
         curves.append(
             {"seed": seed, "seconds": short(laps.seconds)}
             | {key: short(values) + missing for key, values in figures.items()}
-            | {"weights_moved": _relative_changes(course.weights(seed), laps.result.params)}
+            | {"weights_moved": _relative_changes(course.weights(seed), laps.network)}
             | recorded(laps.result)
         )
     return {"options": _plain(options), "curves": curves}
@@ -202,6 +203,8 @@ def best_rate(record: Record, name: str) -> float:
     """By training accuracy, as the paper chose; of equals the lower loss."""
     rows = record["runs"][f"{name} grid"]["rates"]
     finite = [row for row in rows if row["train_loss"] is not None]
+    if not finite:  # all of them exploded
+        return float(min(row["rate"] for row in rows))
     chosen = max(finite, key=lambda row: (row["train_accuracy"], -row["train_loss"]))
     return float(chosen["rate"])
 
@@ -270,10 +273,11 @@ def _time_units(piece: str, scale: Scale, data_dir: Path | None) -> Iterator[Uni
         for samples, width in cells:
             work = 2 * len(paper.RHOS) * (scale.timed_iterations + 2) * _sweep_work(samples, width)
             run = partial(_times, data, samples, width, scale, data_dir)
+            names = {"table2": f"{data} {width}", "table3": f"{data} {samples}"}
             # All samples at full width: the tables share this column.
-            same = piece == "table3" and samples == scale.samples[data]
-            twin = ("table2", f"{data} {width}") if same else None
-            yield Unit(f"{data} {width if piece == 'table2' else samples}", work, run, twin)
+            same = (samples, width) == (scale.samples[data], scale.width)
+            twin = next((other, name) for other, name in names.items() if other != piece)
+            yield Unit(names[piece], work, run, twin if same else None)
 
 
 def _times(

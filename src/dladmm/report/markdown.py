@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dladmm.experiments.claims import WORDS
+from dladmm.experiments.verdicts import Records
 from dladmm.report.tables import machines, seconds_tables, setting
 
 BAR = r"\|"  # within a cell
 
 
-def summary(records: Mapping[str, Mapping[str, Any]], claims: Sequence[Mapping[str, Any]]) -> str:
+def summary(records: Records, claims: Sequence[Mapping[str, Any]]) -> str:
     """Everything that is not a curve."""
     parts = ["# The evaluation of dlADMM (KDD 2019)", "## Claims of Section 5", _claims(claims)]
     for piece, words in (("table2", "neurons"), ("table3", "training samples")):

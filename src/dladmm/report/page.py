@@ -10,7 +10,7 @@ from typing import Any
 from dladmm.experiments import paper
 from dladmm.experiments.claims import WORDS, claims_table
 from dladmm.experiments.reproduce import PIECES, best_rate
-from dladmm.experiments.verdicts import rises_in_a_row
+from dladmm.experiments.verdicts import Records, rises_in_a_row
 from dladmm.files import write_atomically
 from dladmm.report.panels import GREY, Panel, pictures
 from dladmm.report.tables import machines, seconds_tables, setting
@@ -21,8 +21,6 @@ try:
     from plotly.offline import get_plotlyjs
 except ImportError as error:  # the extra is optional
     raise ImportError("plotly is not installed; pip install 'dladmm[bench]'") from error
-
-Records = Mapping[str, Mapping[str, Any]]
 
 TITLES = {
     "fig3": "Figure 3: convergence at rho = 1",
@@ -41,7 +39,8 @@ def write_report(records: Records, path: Path) -> None:
 
 
 def report_page(records: Records) -> str:
-    sections = [_section("claims", "Claims of Section 5", claims_html(claims_table(records)))]
+    claims = claims_table(records)
+    sections = [_section("claims", "Claims of Section 5", claims_html(claims))]
     for piece in PIECES:
         record = records.get(piece)
         body = "<p>No record of this piece.</p>" if record is None else _piece(record)
@@ -65,7 +64,7 @@ def report_page(records: Records) -> str:
 <body>
 <header>
 <h1>The evaluation of dlADMM (KDD 2019), reproduced</h1>
-<p>{escape(_summary(records))}</p>
+<p>{escape(_summary(records, claims))}</p>
 <nav>{links}</nav>
 </header>
 <main>
@@ -76,8 +75,7 @@ def report_page(records: Records) -> str:
 """
 
 
-def _summary(records: Records) -> str:
-    rows = claims_table(records)
+def _summary(records: Records, rows: Sequence[Mapping[str, Any]]) -> str:
     counts = {verdict: sum(row["holds"] is verdict for row in rows) for verdict in (True, False)}
     empty = len(rows) - sum(counts.values())
     setting = " and ".join(sorted({record["scale"]["name"] for record in records.values()}))

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from dladmm.experiments import paper
-from dladmm.experiments.verdicts import BASELINES, seconds_table
+from dladmm.experiments.reproduce import CONVERGENCE_RHO
+from dladmm.experiments.verdicts import BASELINES
+from dladmm.report.tables import seconds_tables
 
 BLUE, ORANGE, GREY = "#2a6fbb", "#d9822b", "#8a8f98"
 OTHERS = (
@@ -59,15 +61,16 @@ class Picture:
 def pictures(record: Mapping[str, Any]) -> list[Picture]:
     """The pictures of a piece; runs that are missing are lines that are missing."""
     piece = record["piece"]
-    if piece in ("fig3", "fig4"):
+    if piece in CONVERGENCE_RHO:
         return [_convergence(record)]
     if piece in paper.ACCURACY_FIGURES:
         return _accuracies(record)
-    return [_times(record)]
+    times = _times(record)
+    return [times] if times.panels else []
 
 
 def _convergence(record: Mapping[str, Any]) -> Picture:
-    rho = "1" if record["piece"] == "fig3" else "1e-6"
+    rho = CONVERGENCE_RHO[record["piece"]]
     panels = []
     for key, title in (("lagrangian", "Objective value"), ("residual", "Residual")):
         lines = []
@@ -77,10 +80,10 @@ def _convergence(record: Mapping[str, Any]) -> Picture:
                 if run is not None:
                     colour, dashed = CONVERGENCE_COLOURS[place][k // 2], k % 2 == 1
                     label = f"{data_title}: {variant_title}"
-                    lines.append(_line(label, run["history"][key], colour, dashed=dashed))
+                    lines.append(_line(label, run["history"].get(key, []), colour, dashed=dashed))
         # L_rho can be negative where its theorems do not hold; a logarithm leaves a gap there.
         panels.append(Panel(title, "iteration", title.lower(), lines, log=True))
-    return Picture(record["piece"], f"Convergence at rho = {rho}", panels)
+    return Picture(record["piece"], f"Convergence at rho = {rho:g}", panels)
 
 
 def _accuracies(record: Mapping[str, Any]) -> list[Picture]:
@@ -130,25 +133,18 @@ def _accuracy(record: Mapping[str, Any], part: str, runs: Mapping[str, str]) -> 
 
 
 def _times(record: Mapping[str, Any]) -> Picture:
-    by_neurons = record["piece"] == "table2"
-    what = "neurons per layer" if by_neurons else "training samples"
+    what = "neurons per layer" if record["piece"] == "table2" else "training samples"
     panels = []
-    for data, title in paper.DATA.items():
+    for table in seconds_tables(record):
         lines = []
-        sizes = record["scale"]["neurons"] if by_neurons else record["scale"]["sizes"][data]
-        known = paper.SECONDS_BY_NEURONS if by_neurons else paper.SECONDS_BY_SIZE
-        try:
-            ours = seconds_table(record, data)
-        except KeyError:
-            ours = []
-        for place, rho in enumerate(paper.RHOS):
-            colour = (BLUE, *OTHERS)[place]
-            if ours:
-                lines.append(Line(f"ours, rho {rho:g}", sizes, ours[place], colour))
-            if record["scale"]["name"] == "full":
-                theirs = known[data][place]
-                lines.append(Line(f"paper, rho {rho:g}", sizes, theirs, colour, dashed=True))
-        panels.append(Panel(f"{title}: seconds", what, "seconds per iteration", lines, log=True))
+        for (rho, row), colour in zip(table.rows.items(), (BLUE, *OTHERS), strict=False):
+            ours, theirs = zip(*row, strict=True)
+            lines.append(Line(f"ours, rho {rho:g}", table.sizes, ours, colour))
+            if None not in theirs:
+                lines.append(Line(f"paper, rho {rho:g}", table.sizes, theirs, colour, dashed=True))
+        panels.append(
+            Panel(f"{table.title}: seconds", what, "seconds per iteration", lines, log=True)
+        )
     return Picture(record["piece"], f"Seconds per iteration by {what}", panels)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from dladmm.experiments import paper
-from dladmm.experiments.verdicts import seconds_table
+from dladmm.experiments.verdicts import NoRecord, table_cells
 
 
 class Seconds(NamedTuple):
@@ -28,13 +28,13 @@ def seconds_tables(record: Mapping[str, Any]) -> Iterator[Seconds]:
     full = scale["name"] == "full"
     for data, title in paper.DATA.items():
         try:
-            ours = seconds_table(record, data)
-        except KeyError:
+            ours = table_cells(record, data, "seconds")
+        except NoRecord:
             continue
         sizes = scale["neurons"] if by_neurons else scale["sizes"][data]
-        count = len(next(iter(record["runs"].values()))["rows"][0]["times"])
-        note = f"Median of {count} iterations" + (
-            "; below, the paper's (GTX 1080 Ti)." if full else "."
+        # The first iteration, which may compile, and the last are not counted.
+        note = f"Median of iterations 2 to {scale['timed_iterations'] + 1} of two runs" + (
+            "; below, the paper's average of 200 (GTX 1080 Ti)." if full else "."
         )
         rows = {
             rho: list(zip(ours[k], known[data][k] if full else [None] * len(sizes), strict=True))
