@@ -307,9 +307,9 @@ def test_half_a_table_is_none():
 
 
 def test_rises_are_counted_only_in_a_row():
-    assert rises_in_a_row([1, 2, 3, 4, 3, 4, 5, 6, 7], 3) == 3
-    assert rises_in_a_row([1, 2, 3, 3, 4, 5], 3) == 0
-    assert rises_in_a_row([1, 2, None, 3, 4], 2) == 0
+    assert rises_in_a_row([1, 2, 3, 4, 3, 4, 5, 6, 7], 3) == [4, 8, 9]
+    assert rises_in_a_row([1, 2, 3, 3, 4, 5], 3) == []
+    assert rises_in_a_row([1, 2, None, 3, 4], 2) == []
 
 
 def test_the_first_iteration_is_number_one():

@@ -355,14 +355,15 @@ def first_at(values: np.ndarray, level: float) -> int | None:
     return int(there[0]) + 1 if len(there) else None
 
 
-def rises_in_a_row(values: Sequence[float | None], length: int) -> int:
-    """How many iterations end a run of at least `length` rises."""
-    count = current = 0
-    for before, after in pairwise(values):
+def rises_in_a_row(values: Sequence[float | None], length: int) -> list[int]:
+    """The iterations, counted from 1, that end a run of at least `length` rises."""
+    ends, current = [], 0
+    for k, (before, after) in enumerate(pairwise(values), 2):
         risen = before is not None and after is not None and after > before
         current = current + 1 if risen else 0
-        count += current >= length
-    return count
+        if current >= length:
+            ends.append(k)
+    return ends
 
 
 def table_cells(record: Mapping[str, Any] | None, data: str, key: str) -> list[list[Any]]:

@@ -219,14 +219,17 @@ def _rates(record: Mapping[str, Any]) -> str:
 
 def _authors_rule(record: Mapping[str, Any]) -> str:
     """Whether the rule by which the authors' code raises rho would ever have acted."""
-    counts = [
+    acts = [
         rises_in_a_row(curve["train_loss"], paper.AUTHORS_RISES)
         for curve in record["runs"]["dladmm authors"]["curves"]
     ]
+    most = max(acts, key=len)
     return (
         f"The authors' code raises rho, tau and theta tenfold when the training loss has risen"
         f" {paper.AUTHORS_RISES} times in a row; here they stay as they are. In this record that"
-        f" happens {max(counts)} times" + (", in the worst of the seeds." if counts[1:] else ".")
+        f" happens {len(most)} times"
+        + (f", first at iteration {most[0]}" if most else "")
+        + (", in the worst of the seeds." if acts[1:] else ".")
     )
 
 
