@@ -91,9 +91,8 @@ def test_a_best_rate_that_is_the_papers_is_not_run_twice(digits, tmp_path, monke
     monkeypatch.setattr(making, "gradient_curves", counted)
     runs = made(tmp_path, "fig5")["runs"]
     assert calls.count(("adam", SCALE.seeds)) == 1
-    assert (
-        calls.count(("sgd", SCALE.seeds)) == 4
-    )  # its grid, the paper's rate, as a sum's, the best
+    # Of SGD the grid's two, the paper's, the paper's as a sum's, and the best.
+    assert calls.count(("sgd", SCALE.seeds)) == 4
     assert runs["adam best"] == runs["adam paper"]
     assert runs["sgd best"]["rate"] != runs["sgd paper"]["rate"]
     assert runs["sgd best"]["curves"] != runs["sgd paper"]["curves"]

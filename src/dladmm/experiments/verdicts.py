@@ -108,19 +108,18 @@ class Convergence:
     def diverges(self) -> Verdict:
         if broken := self.broken():
             return Verdict(broken, True, "")
-        values = self.series("lagrangian")
-        last = values[-_late(values) - 1 :]
-        in_all, at_once = (float(relative_rises(v).max()) for v in (last[[0, -1]], last))
-        text = (
-            f"in the last tenth L_rho changes by {in_all:+.2%}, in a step by {at_once:+.2%} at most"
+        objective, residual = (
+            relative_rises(v[-_late(v) - 1 :][[0, -1]])[0]
+            for v in (self.series("lagrangian"), self.series("residual"))
         )
-        why = "It settles or falls at the end" + (
+        text = f"in the last tenth L_rho changes by {objective:+.2%}, |r| by {residual:+.2%}"
+        why = "Both settle or fall at the end" + (
             ": with tau and theta as small as the majorisation allows, what the blocks take away"
             " from L_rho exceeds what the dual step adds."
             if self.variant == "text"
             else "."
         )
-        return Verdict(text, max(in_all, at_once) >= SETTLED, why)
+        return Verdict(text, max(objective, residual) >= SETTLED, why)
 
     def stays_infeasible(self) -> Verdict:
         if broken := self.broken():
@@ -129,23 +128,26 @@ class Convergence:
         return Verdict(f"|r| is {left:.2g} of its largest at the end", left >= GONE, "It vanishes.")
 
     def fluctuates(self, name: str, drastically: bool) -> Verdict:
-        """Up and down: a series that only grows does not fluctuate."""
+        """Up and down again and again: a series that rises once and then falls does not."""
         rises = relative_rises(self.series(name))
-        up, down = (int(np.sum(sign * rises > ROUNDING)) for sign in (1, -1))
-        largest = float(np.max(rises, initial=0.0))
-        text = f"{up} of {len(rises)} steps rise, the largest by {largest:.1%}, {down} fall"
+        up, largest = int(np.sum(rises > ROUNDING)), float(np.max(rises, initial=0.0))
+        ways = np.sign(rises[np.abs(rises) > ROUNDING])
+        turns = int(np.sum(ways[1:] != ways[:-1]))
+        text = (
+            f"{up} of {len(rises)} steps rise, the largest by {largest:.1%}; it turns {turns} times"
+        )
         text += f"; {self.broken()}" if self.broken() else ""
-        often = min(up, down) >= max(OFTEN * len(rises), 1)
-        if up < down and not often and self.variant == "text":
+        often = turns >= max(OFTEN * len(rises), 1)
+        if not often and name == "lagrangian" and self.variant == "text":
             why = (
                 "With tau and theta as small as the majorisation allows it falls in nearly every"
-                " step. In the quick setting it fluctuates as soon as they start at 1, as in the"
+                " step. In the quick setting it rises as soon as they start at 1, as in the"
                 " authors' code, whatever else is kept."
             )
         elif not often:
-            why = f"Fewer than {OFTEN:.0%} of the steps {'rise' if up < down else 'fall'}."
+            why = f"It turns in fewer than {OFTEN:.0%} of the steps."
         else:
-            why = f"It rises often, but never by {DRASTIC:.0%}."
+            why = f"It turns often, but never rises by {DRASTIC:.0%}."
         return Verdict(text, often and (largest >= DRASTIC or not drastically), why)
 
     def trends_down(self) -> Verdict:

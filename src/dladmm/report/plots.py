@@ -15,6 +15,7 @@ from dladmm.files import write_atomically
 from dladmm.report.panels import BLUE, GREY, ORANGE, OTHERS, Picture
 
 FEW_DECADES = 100.0  # as a ratio
+LEGEND_WIDTH = 180  # in characters; a line's sample takes about six of them
 
 
 def plot_run(history: Mapping[str, Sequence[float]], path: Path, title: str) -> None:
@@ -126,7 +127,8 @@ def plot_picture(picture: Picture, path: Path) -> None:
         axes.set_ylabel(panel.y_title)
     handles, labels = grid[0].get_legend_handles_labels()
     if handles:
-        columns = min(5, len(handles))  # a pair of the tables' ten lines per column
+        # At most five: a pair of the tables' ten lines per column; fewer where labels are long.
+        columns = min(5, len(handles), LEGEND_WIDTH // (max(map(len, labels)) + 6))
         figure.legend(
             handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9
         )
