@@ -128,7 +128,7 @@ def plot_picture(picture: Picture, path: Path) -> None:
     handles, labels = grid[0].get_legend_handles_labels()
     if handles:
         # At most five: a pair of the tables' ten lines per column; fewer where labels are long.
-        columns = min(5, len(handles), LEGEND_WIDTH // (max(map(len, labels)) + 6))
+        columns = max(1, min(5, len(handles), LEGEND_WIDTH // (max(map(len, labels)) + 6)))
         figure.legend(
             handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9
         )
