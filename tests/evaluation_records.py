@@ -19,6 +19,7 @@ SCALE = Scale(
     sizes={"mnist": (50, 100), "fashion-mnist": (50, 100)},
     timed_iterations=2,
     iterations=20,
+    convergence_iterations=20,
 )
 MACHINE = {
     "processor": "a processor", "cores": 2, "memory_gib": 1.0, "python": "3", "jax": "0",

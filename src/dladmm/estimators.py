@@ -59,7 +59,7 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
         Penalties per sample, of the paper's method and the baseline; rho=None is 0.1 for classes,
         3H for numbers. The theorems ask for rho > 2H, which is 1 with log_loss.
     rho_schedule, nu_schedule : "constant", "paper" or "adaptive"
-    step_rule : "closed-form" or "backtracking";  zl_solver : "newton" or "fista"
+    step_rule : "closed-form" or "backtracking";  zl_solver : "newton", "fista", "authors"
     max_iter, tol, n_iter_no_change : the fit ends when the training loss, or with early_stopping
         the held-out accuracy, has not gained tol for n_iter_no_change iterations.
     stop_at_noise : bool

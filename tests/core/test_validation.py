@@ -202,6 +202,14 @@ def test_one_dimensional_targets_are_one_column():
     assert column.history["lagrangian"] == flat.history["lagrangian"]
 
 
+@pytest.mark.parametrize("solver", ["fista", "authors"])
+def test_gradient_steps_on_z_L_need_a_loss_with_a_lipschitz_gradient(solver):
+    options, hinge = Options(zl_solver=solver), Problem.dense((4, 5, 3), loss="hinge")
+    refused("zl_solver", lambda: check_options(hinge, options))
+    check_options(hinge, Options(zl_solver="newton"))
+    check_options(FITTING, options)
+
+
 def test_restored_sweeps_refuse_what_has_no_gradient_and_name_the_method_that_needs_none():
     @dataclass(frozen=True)
     class ProxOnly(Loss):

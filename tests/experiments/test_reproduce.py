@@ -186,6 +186,19 @@ def test_a_finished_run_is_not_made_again_and_another_setting_is_refused(digits,
         making.missing_units(tmp_path, "fig4", SCALE, None)
 
 
+def test_a_run_with_another_setting_is_made_again_and_taken_over_by_none(digits, tmp_path):
+    made(tmp_path, "fig5")
+    file = tmp_path / "fig5.json"
+    record = json.loads(file.read_text())
+    record["runs"]["dladmm authors"]["options"]["zl_solver"] = "newton"
+    record["runs"]["adam paper"]["rate"] *= 2
+    file.write_text(json.dumps(record))
+    again = [u.name for u in making.missing_units(tmp_path, "fig5", SCALE, None)]
+    assert again == ["dladmm authors", "adam paper"]
+    kept = made(tmp_path, "fig4")["runs"]["mnist authors"]
+    assert kept["options"]["zl_solver"] == "authors"
+
+
 def test_from_a_shell_to_files_and_claims(digits, tmp_path):
     ran = run("reproduce", "table3", "--quick", "--out", tmp_path)
     assert ran.code == 0, ran.err

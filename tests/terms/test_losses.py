@@ -28,7 +28,7 @@ from tolerances import (
 from dladmm.terms.losses import losses
 from dladmm.terms.separable import Poisson, Separable
 from dladmm.terms.special import wright_omega
-from dladmm.terms.zl_solvers import fista, newton
+from dladmm.terms.zl_solvers import authors_fista, fista, newton
 
 each_loss = pytest.mark.parametrize("name", list(losses))
 each_smooth_loss = pytest.mark.parametrize(
@@ -395,6 +395,36 @@ def test_fista_stays_at_the_minimiser(rng):
     z, iterations = prox(loss, q, u, y, 0.1, exact, fista)
     assert iterations == 0
     assert np.array_equal(z, exact)
+
+
+@pytest.mark.parametrize("rho", [1e-6, 1.0])
+@each_smooth_loss
+def test_a_step_of_the_authors_fista_minimises_its_model(name, rho, rng):
+    """<R'(v), z> + H/4 |z - v|^2 + <u, z> + rho/2 |z - q|^2; to majorise R takes H/2."""
+    loss = losses.get(name)
+    q, u, y = subproblem(loss, rng, 5.0)
+    start = rng.normal(size=q.shape)
+    z, iterations = prox(loss, q, u, y, rho, start, authors_fista, max_iter=1)
+    assert iterations == 1
+
+    def slope_of_model(curvature):
+        return gradient(loss, start, y) + curvature * (z - start) + u + rho * (z - q)
+
+    np.testing.assert_allclose(slope_of_model(loss.lipschitz / 2), 0, atol=ROUNDING)
+    assert np.abs(slope_of_model(loss.lipschitz)).max() > 0.01
+
+
+def test_the_authors_fista_stops_where_the_sum_stands_still_and_not_at_the_minimiser(rng):
+    loss = losses.get("log_loss")
+    q, u, y = subproblem(loss, rng, 5.0)
+    left = {}  # of what there was to gain
+    for rho in (1e-6, 1.0):
+        z, _ = prox(loss, q, u, y, rho, q, authors_fista)
+        exact, _ = prox(loss, q, u, y, rho, q)
+        before, after, least = (objective(loss, v, q, u, y, rho).sum() for v in (q, z, exact))
+        left[rho] = (after - least) / (before - least)
+    assert 0 <= left[1.0] < 1e-3
+    assert 0.1 < left[1e-6] < 1
 
 
 def test_wright_omega_solves_w_plus_log_w():

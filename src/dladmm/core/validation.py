@@ -63,9 +63,9 @@ def check_options(problem: Problem, options: Options) -> None:
         raise ValueError(f"tol={options.tol!r} is not valid; expected a number >= 0")
     make_schedule("rho", options.rho_schedule, options.rho)
     make_schedule("nu", options.nu_schedule, options.nu)
-    if options.zl_solver == "fista" and not np.isfinite(problem.loss.lipschitz):
+    if options.zl_solver != "newton" and not np.isfinite(problem.loss.lipschitz):
         raise ValueError(
-            f"zl_solver='fista' needs a loss with a Lipschitz gradient, which"
+            f"zl_solver={options.zl_solver!r} needs a loss with a Lipschitz gradient, which"
             f" {type(problem.loss).__name__} has not; expected zl_solver='newton'"
         )
     if options.method == "restored":

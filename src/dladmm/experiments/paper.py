@@ -67,19 +67,24 @@ GRIDS = {
 
 # dlADMM as the paper's text describes it, and as its authors' published code runs it: tau and theta
 # start at 1 and are doubled, one rho stands for nu too, u starts at 0, the weights at 0.1 N(0, 1),
-# z_L at +-1. That code also raises rho, tau and theta tenfold after this many rises of the training
-# loss in a row: not done here, but the report counts from the record how often it would have been.
+# z_L at +-1, and its subproblem is not solved to the end. That code also raises rho, tau and theta
+# tenfold after this many rises of the training loss in a row: not done here, but the report counts
+# from the record how often it would have been.
 AUTHORS_RISES = 3
 # A run that breaks down is recorded as such: none is restarted with another rho.
 AS_IT_IS: dict[str, Any] = {"max_recoveries": 0}
 TEXT: dict[str, Any] = {"method": "dladmm", "nu": NU, **AS_IT_IS}
 AUTHORS_START: dict[str, Any] = {"init": "paper", "dual_start": "zero", **AS_IT_IS}
-AUTHORS: dict[str, Any] = {"method": "dladmm", "step_rule": "backtracking", **AUTHORS_START}
+AUTHORS: dict[str, Any] = {
+    "method": "dladmm", "step_rule": "backtracking", "zl_solver": "authors", **AUTHORS_START
+}  # fmt: skip
 VARIANTS = {"text": TEXT, "authors": AUTHORS}
-# Between the two: what makes L_rho rise at rho = 1e-6 is where tau and theta start, nothing else.
+# Between the two, to find out what makes L_rho rise at rho = 1e-6, and what makes it fluctuate.
 BETWEEN: dict[str, dict[str, Any]] = {
     "text, tau and theta from 1": TEXT | {"step_rule": "backtracking"},
+    "text, the authors' z_L": TEXT | {"zl_solver": "authors"},
     "authors, exact tau and theta": AUTHORS | {"step_rule": "closed-form"},
+    "authors, exact z_L": AUTHORS | {"zl_solver": "newton"},
 }
 # Its z_L starts at the labels, which is what `init` says here; its weights are those of the others.
 # From the output of random weights it takes hundreds of iterations.
@@ -115,7 +120,8 @@ class Scale:
     neurons: tuple[int, ...]
     sizes: Mapping[str, tuple[int, ...]]
     timed_iterations: int  # in each of the two passes over rho
-    iterations: int = 200  # rho grows half-way
+    iterations: int = 200  # of the accuracy figures; rho grows half-way
+    convergence_iterations: int = 200
     with_between: bool = False
 
     @property

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -29,13 +29,19 @@ Told = Callable[[str, float], None]  # what runs, and how much of it is done
 class Unit:
     """One run of a piece: its name, roughly its floating-point operations, and how to make it.
 
-    `twin` is the piece and the name of another run with the same settings, whose series will do.
+    `setting` is what its record must say to be a record of this run. `twin` is the piece and the
+    name of another run with the same setting, whose series will do.
     """
 
     name: str
     work: float
     run: Callable[[Record, Told], Any]
     twin: tuple[str, str] | None = None
+    setting: Mapping[str, Any] = field(default_factory=dict)
+
+    def is_kept(self, run: Record | None) -> bool:
+        """Whether this is a record of this run, not of one with another setting."""
+        return run is not None and all(run.get(k) == v for k, v in self.setting.items())
 
 
 def make(folder: Path, piece: str, scale: Scale, unit: Unit, tell: Told) -> None:
@@ -59,7 +65,7 @@ def _from_twin(folder: Path, scale: Scale, unit: Unit) -> Record | None:
         return None
     piece, name = unit.twin
     run = load_record(folder, piece, scale)["runs"].get(name)
-    if run is None:
+    if not unit.is_kept(run):
         return None
     if "curves" not in run:
         return dict(run)

@@ -41,9 +41,9 @@ def units(piece: str, scale: Scale, data_dir: Path | None) -> list[Unit]:
 
 
 def missing_units(folder: Path, piece: str, scale: Scale, data_dir: Path | None) -> list[Unit]:
-    """The runs of a piece that are not on disk yet."""
+    """The runs of a piece that are not on disk yet, or there with another setting."""
     kept = load_record(folder, piece, scale)["runs"]
-    return [unit for unit in units(piece, scale, data_dir) if unit.name not in kept]
+    return [u for u in units(piece, scale, data_dir) if not u.is_kept(kept.get(u.name))]
 
 
 def seconds_needed(missing: Sequence[Unit]) -> float:
@@ -86,25 +86,27 @@ def _convergence_units(piece: str, scale: Scale, data_dir: Path | None) -> Itera
         more = paper.BETWEEN if piece == "fig4" and scale.with_between else {}
         for name in (*paper.VARIANTS, *more):
             options = paper.variant(name, CONVERGENCE_RHO[piece])
-            work = scale.iterations * _sweep_work(scale.samples[data], scale.width)
+            work = scale.convergence_iterations * _sweep_work(scale.samples[data], scale.width)
             run = partial(_convergence, data, scale, data_dir, options)
             # The authors' rho stays at 1e-6: their run of the accuracy figure is that of fig4.
-            same = piece == "fig4" and name == "authors"
+            as_long = scale.iterations == scale.convergence_iterations
+            same = piece == "fig4" and name == "authors" and as_long
             twin = (paper.accuracy_figure(data), f"dladmm {name}") if same else None
-            yield Unit(f"{data} {name}", work, run, twin)
+            yield Unit(f"{data} {name}", work, run, twin, {"options": _plain(options)})
 
 
 def _convergence(
     data: str, scale: Scale, data_dir: Path | None, options: dict[str, Any],
     record: Record, tell: Told,
 ) -> Any:  # fmt: skip
-    course = _started(_course(data, scale, data_dir), options)
+    course, iterations = _course(data, scale, data_dir), scale.convergence_iterations
+    course = _started(course, options)
     x, y, _ = course.arrays
 
     def watch(progress: Progress) -> None:
-        tell(f"{record['piece']} {data}", progress.iteration / scale.iterations)
+        tell(f"{record['piece']} {data}", progress.iteration / iterations)
 
-    chosen = Options(**options, max_iter=scale.iterations, tol=0, evaluate_every=scale.iterations)
+    chosen = Options(**options, max_iter=iterations, tol=0, evaluate_every=iterations)
     result = solve(
         course.problem, x, y, options=chosen, params=course.weights(0), callback=watch
     )  # fmt: skip
@@ -120,25 +122,31 @@ def _accuracy_units(data: str, scale: Scale, data_dir: Path | None) -> Iterator[
     for name in paper.VARIANTS:
         options = paper.variant(name, 1e-6, every=scale.iterations // 2)
         run = partial(_library, *where, options, scale.iterations)
-        yield Unit(f"dladmm {name}", ours * sweep, run)
+        setting = {"options": _plain(options)}
+        yield Unit(f"dladmm {name}", ours * sweep, run, setting=setting)
     few = min(scale.iterations, paper.RESTORED_ITERATIONS)
     for name, options, iterations in (
         ("admm", paper.ADMM, scale.iterations),
         ("restored", paper.RESTORED, few),
     ):
         work = scale.seeds * iterations * sweep / 1.5
-        yield Unit(name, work, partial(_library, *where, options, iterations))
+        setting = {"options": _plain(options)}
+        yield Unit(name, work, partial(_library, *where, options, iterations), setting=setting)
+
+    def rated(run: str, name: str, rate: float) -> Unit:
+        gradient = partial(_gradient, *where, name, rate)
+        return Unit(run, ours * sweep / 3, gradient, setting={"rate": rate})
+
     for name, grid in paper.GRIDS.items():
         work = len(grid) * scale.grid_iterations * scale.grid_samples / samples
         yield Unit(f"{name} grid", work * sweep / 3, partial(_grid, *where, name))
         if name in paper.RATES:
-            rate = paper.RATES[name]
-            yield Unit(f"{name} paper", ours * sweep / 3, partial(_gradient, *where, name, rate))
+            yield rated(f"{name} paper", name, paper.RATES[name])
         if name == "sgd":  # at its rate the mean loss stands still; the paper's may be a sum
-            summed = paper.RATES[name] * samples
-            yield Unit("sgd summed", ours * sweep / 3, partial(_gradient, *where, name, summed))
+            yield rated("sgd summed", name, paper.RATES[name] * samples)
         yield Unit(f"{name} best", ours * sweep / 3, partial(_gradient, *where, name, None))
-    yield Unit("lbfgs", ours * sweep / 2, partial(_gradient, *where, "lbfgs", 1.0))
+    lbfgs = partial(_gradient, *where, "lbfgs", 1.0)
+    yield Unit("lbfgs", ours * sweep / 2, lbfgs, setting={"rate": 1.0})
 
 
 def _library(
@@ -276,8 +284,8 @@ def _time_units(piece: str, scale: Scale, data_dir: Path | None) -> Iterator[Uni
             names = {"table2": f"{data} {width}", "table3": f"{data} {samples}"}
             # All samples at full width: the tables share this column.
             same = (samples, width) == (scale.samples[data], scale.width)
-            twin = next((other, name) for other, name in names.items() if other != piece)
-            yield Unit(names[piece], work, run, twin if same else None)
+            other = "table3" if piece == "table2" else "table2"
+            yield Unit(names[piece], work, run, (other, names[other]) if same else None)
 
 
 def _times(

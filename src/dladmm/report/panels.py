@@ -22,8 +22,6 @@ OTHERS = (
     "#3c8d40", "#c65f9e",
 )  # fmt: skip
 VARIANT_TITLES = {"text": "dlADMM, paper's text", "authors": "dlADMM, authors' code"}
-CONVERGENCE_TITLES = VARIANT_TITLES | {name: name for name in paper.BETWEEN}
-CONVERGENCE_COLOURS = ((BLUE, "#7a5ba6"), (ORANGE, "#6b8e23"))  # by data set
 
 
 @dataclass(frozen=True)
@@ -62,28 +60,41 @@ def pictures(record: Mapping[str, Any]) -> list[Picture]:
     """The pictures of a piece; runs that are missing are lines that are missing."""
     piece = record["piece"]
     if piece in CONVERGENCE_RHO:
-        return [_convergence(record)]
+        return _convergences(record)
     if piece in paper.ACCURACY_FIGURES:
         return _accuracies(record)
     times = _times(record)
     return [times] if times.panels else []
 
 
-def _convergence(record: Mapping[str, Any]) -> Picture:
-    rho = CONVERGENCE_RHO[record["piece"]]
+def _convergences(record: Mapping[str, Any]) -> list[Picture]:
+    """The paper's figure and, where they were run, what lies between the two variants."""
+    piece, rho = record["piece"], CONVERGENCE_RHO[record["piece"]]
+    between = {name: name for name in paper.BETWEEN}
+    shown = [_convergence(record, VARIANT_TITLES, piece, f"Convergence at rho = {rho:g}")]
+    if any(f"{data} {name}" in record["runs"] for data in paper.DATA for name in between):
+        title = f"Between the text and the authors' code at rho = {rho:g}"
+        shown.append(_convergence(record, between, f"{piece}-between", title))
+    return shown
+
+
+def _convergence(
+    record: Mapping[str, Any], variants: Mapping[str, str], name: str, title: str
+) -> Picture:
     panels = []
-    for key, title in (("lagrangian", "Objective value"), ("residual", "Residual")):
+    for key, what in (("lagrangian", "Objective value"), ("residual", "Residual")):
         lines = []
         for place, (data, data_title) in enumerate(paper.DATA.items()):
-            for k, (variant, variant_title) in enumerate(CONVERGENCE_TITLES.items()):
+            for colour, (variant, variant_title) in zip(
+                (BLUE, *OTHERS), variants.items(), strict=False
+            ):
                 run = record["runs"].get(f"{data} {variant}")
                 if run is not None:
-                    colour, dashed = CONVERGENCE_COLOURS[place][k // 2], k % 2 == 1
-                    label = f"{data_title}: {variant_title}"
-                    lines.append(_line(label, run["history"].get(key, []), colour, dashed=dashed))
+                    values, label = run["history"].get(key, []), f"{data_title}: {variant_title}"
+                    lines.append(_line(label, values, colour, dashed=place == 1))
         # L_rho can be negative where its theorems do not hold; a logarithm leaves a gap there.
-        panels.append(Panel(title, "iteration", title.lower(), lines, log=True))
-    return Picture(record["piece"], f"Convergence at rho = {rho:g}", panels)
+        panels.append(Panel(what, "iteration", what.lower(), lines, log=True))
+    return Picture(name, title, panels)
 
 
 def _accuracies(record: Mapping[str, Any]) -> list[Picture]:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from dladmm.experiments import paper
-from dladmm.experiments.verdicts import NoRecord, table_cells
+from dladmm.experiments.timings import table_cells
+from dladmm.experiments.verdicts import NoRecord
 
 
 class Seconds(NamedTuple):

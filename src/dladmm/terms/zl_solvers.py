@@ -54,10 +54,46 @@ def fista(
     return z, k
 
 
+def authors_fista(
+    loss: Loss, q: Array, u: Array, y: Array, rho: Array, z: Array, max_iter: int = 500
+) -> tuple[Array, Array]:
+    """The same problem as the code published with the paper solves it: not to its minimiser.
+
+    FISTA with step 2/H on the loss, which is 4 for cross-entropy and twice what it allows, and the
+    quadratic terms by their prox. It stops once the sum over these samples changes by less than
+    1e-3, wherever it then is, and returns the extrapolated point.
+    """
+    step, tol = 2 / loss.lipschitz, 1e-3
+
+    def objective(z: Array) -> Array:
+        d = z - q
+        return jnp.sum(loss.value(z, y)) + jnp.sum(u * d) + rho / 2 * jnp.sum(d * d)
+
+    def unfinished(carry: Any) -> Array:
+        k, _, _, _, value, before = carry
+        return (k < max_iter) & (jnp.abs(value - before) >= tol)
+
+    def advance(carry: Any) -> Any:
+        k, v, z, t, value, _ = carry
+        z_next = (v - step * (loss.gradient(v, y) + u - rho * q)) / (1 + step * rho)
+        t_next = (1 + jnp.sqrt(1 + 4 * t * t)) / 2
+        v = z_next + (t - 1) / t_next * (z_next - z)
+        return k + 1, v, z_next, t_next, objective(v), value
+
+    value, one = objective(z), jnp.ones((), z.dtype)
+    start = (jnp.zeros((), jnp.int32), z, z, one, value, jnp.full_like(value, jnp.inf))
+    k, v, *_ = jax.lax.while_loop(unfinished, advance, start)
+    return v, k
+
+
 def newton(loss: Loss, q: Array, u: Array, y: Array, rho: Array, z: Array) -> tuple[Array, Array]:
     """The loss's own prox: closed form, or Newton to rounding."""
     return loss.prox(q, u, y, rho, z)
 
 
 ZLSolver = Callable[[Loss, Array, Array, Array, Array, Array], tuple[Array, Array]]
-zl_solvers: dict[str, ZLSolver] = {"newton": newton, "fista": fista}
+zl_solvers: dict[str, ZLSolver] = {
+    "newton": newton,
+    "fista": fista,
+    "authors": authors_fista,
+}
