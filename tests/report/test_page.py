@@ -21,7 +21,7 @@ def test_the_page_needs_no_network():
     head = page[: page.index("<script")] + page[page.rindex("</script>") :]
     assert 'src="http' not in page
     assert "http" not in head
-    assert page.count('class="plotly-graph-div"') == PANELS == 16
+    assert page.count('class="plotly-graph-div"') == PANELS == 18
 
 
 def test_what_is_written_is_escaped():
