@@ -397,6 +397,18 @@ def test_fista_stays_at_the_minimiser(rng):
     assert np.array_equal(z, exact)
 
 
+@each_loss
+def test_several_networks_at_once_have_the_values_of_each(name, rng):
+    """At a size from which on jaxlib 0.10.2 miscalculates sums of some products under vmap."""
+    loss = losses.get(name)
+    y = targets(loss, rng, 20_000, 10).astype(np.float32)
+    z = rng.normal(size=(3, 20_000, 10)).astype(np.float32)
+    several = jax.jit(jax.vmap(loss.value, (0, None)))(z, y)
+    each = np.stack([value(loss, one, y) for one in z])
+    np.testing.assert_allclose(several, each, rtol=1e-5, atol=1e-5)
+    assert np.abs(each[0] - each[1]).max() > 1
+
+
 @pytest.mark.parametrize("rho", [1e-6, 1.0])
 @each_smooth_loss
 def test_a_step_of_the_authors_fista_minimises_its_model(name, rho, rng):

@@ -37,9 +37,11 @@ class LogLoss(Loss):
 
     def value(self, z: Array, y: Array) -> Array:
         # Centred at the label, the value is log1p of a small sum: no cancellation near zero.
-        gap = z - jnp.sum(y * z, axis=-1, keepdims=True)
+        # Chosen, not multiplied by y: jaxlib 0.10.2 gets such sums wrong under vmap on large arrays
+        # (jax issue 39103).
+        gap = z - jnp.sum(jnp.where(y > 0, z, 0), axis=-1, keepdims=True)
         top = jnp.maximum(jnp.max(gap, axis=-1), 0)
-        others = jnp.sum((1 - y) * jnp.exp(gap - top[:, None]), axis=-1)
+        others = jnp.sum(jnp.where(y > 0, 0, jnp.exp(gap - top[:, None])), axis=-1)
         return jnp.where(top > 0, top + jnp.log(jnp.exp(-top) + others), jnp.log1p(others))
 
     def gradient(self, z: Array, y: Array) -> Array:
