@@ -99,9 +99,9 @@ def _convergence(
     data: str, scale: Scale, data_dir: Path | None, options: dict[str, Any],
     record: Record, tell: Told,
 ) -> Any:  # fmt: skip
-    course, iterations = _course(data, scale, data_dir), scale.convergence_iterations
-    course = _started(course, options)
+    course = _started(_course(data, scale, data_dir), options)
     x, y, _ = course.arrays
+    iterations = scale.convergence_iterations
 
     def watch(progress: Progress) -> None:
         tell(f"{record['piece']} {data}", progress.iteration / iterations)
