@@ -41,9 +41,9 @@ def run_bytes(problem: Problem, n_samples: int, options: Options) -> int:
         block = min(rows, BLOCK_ROWS) * 4 * max(widths)
         # With one theta for all, and in the baseline, temporaries are of all samples at once.
         if options.method == "admm":
-            per_row, block = per_row + n_in + 3.5 * hidden, 0
+            per_row, block = per_row + n_in / 2 + 3.5 * hidden, 0
         elif rule.scalar:
-            per_row, block = per_row + 3.2 * sum(widths), 0
+            per_row, block = per_row + 3.2 * hidden, 0
         else:
             by_parts = problem.layers[1 if n_samples >= n_in else 0 :]  # the first has x^T x
             per_row += max((-(-v.n_out // unit_parts(v, rule)) for v in by_parts), default=0)
