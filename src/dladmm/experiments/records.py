@@ -51,7 +51,7 @@ def make(folder: Path, piece: str, scale: Scale, unit: Unit, tell: Told) -> None
     run = _from_twin(folder, scale, unit) or unit.run(record, tell)
     about = {
         "machine": describe_machine() | {"optax": version("optax")},
-        "wall_seconds": round(time.perf_counter() - began, 1),
+        "wall_seconds": round(time.perf_counter() - began, 3),
     }
     record = load_record(folder, piece, scale)  # again: another process may have added to it
     record["runs"][unit.name] = about | run
