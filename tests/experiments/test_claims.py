@@ -10,7 +10,7 @@ from evaluation_records import RECORDS
 from dladmm.experiments import paper
 from dladmm.experiments.claims import claims_table
 from dladmm.experiments.timings import clock_range, exactly, step_counts, table_cells
-from dladmm.experiments.verdicts import NoRecord, first_at, relative_rises, rises_in_a_row, turns
+from dladmm.experiments.verdicts import NoRecord, first_at, relative_rise, rises_in_a_row, turns
 
 
 def verdicts(records, **wanted):
@@ -260,8 +260,9 @@ def test_what_goes_up_and_down_at_the_end_diverges_wherever_it_stops():
 
 
 def test_rises_are_relative_to_the_larger_value():
-    np.testing.assert_allclose(relative_rises(np.array([2.0, 4.0, 1.0])), [0.5, -0.75])
-    assert relative_rises(np.array([-2.0, -1.0, 0.0, 0.0])).tolist() == [0.5, 1.0, 0.0]
+    assert (relative_rise(2.0, 4.0), relative_rise(4.0, 1.0)) == (0.5, -0.75)
+    before, after = np.array([-2.0, -1.0, 0.0]), np.array([-1.0, 0.0, 0.0])
+    assert relative_rise(before, after).tolist() == [0.5, 1.0, 0.0]
 
 
 def test_the_early_stage_is_a_quarter():

@@ -405,7 +405,7 @@ def test_several_networks_at_once_have_the_values_of_each(name, rng):
     z = rng.normal(size=(3, 20_000, 10)).astype(np.float32)
     several = jax.jit(jax.vmap(loss.value, (0, None)))(z, y)
     each = np.stack([value(loss, one, y) for one in z])
-    np.testing.assert_allclose(several, each, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(several, each, rtol=FLOAT32_OBJECTIVE, atol=FLOAT32_OBJECTIVE)
     assert np.abs(each[0] - each[1]).max() > 1
 
 

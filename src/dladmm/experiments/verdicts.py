@@ -71,7 +71,8 @@ class Convergence:
         if broken := self.broken():
             return Verdict(broken, False, "It broke down.")
         values = self.series(name)
-        rising = np.flatnonzero(relative_rises(values) > ROUNDING) + 2  # iterations, from 1
+        rises = relative_rise(values[:-1], values[1:])
+        rising = np.flatnonzero(rises > ROUNDING) + 2  # iterations, from 1
         text = f"{values[0]:.3g} to {values[-1]:.3g}, {len(rising)} of {len(values) - 1} steps rise"
         if not len(rising):
             return Verdict(text, True, "")
@@ -127,7 +128,7 @@ class Convergence:
     def fluctuates(self, name: str) -> Verdict:
         """Up and down again and again: a series that rises once and then falls does not."""
         values = self.series(name)
-        rises, turned = relative_rises(values), turns(values, SWING)
+        rises, turned = relative_rise(values[:-1], values[1:]), turns(values, SWING)
         up, largest = int(np.sum(rises > ROUNDING)), float(np.max(rises, initial=0.0))
         text = (
             f"{up} of {len(rises)} steps rise, the largest by {largest:.1%};"
@@ -299,26 +300,25 @@ class Accuracies:
         return Verdict(text, bool(ends[0] >= ends[1] - STEADY), why)
 
 
-def relative_rises(values: np.ndarray) -> np.ndarray:
-    """(v[k+1] - v[k]) / max(|v[k]|, |v[k+1]|) for every step."""
-    size = np.maximum(np.abs(values[:-1]), np.abs(values[1:]))
-    return np.diff(values) / np.maximum(size, np.finfo(float).tiny)
+def relative_rise(before: Any, after: Any) -> Any:
+    """(after - before) / max(|before|, |after|)."""
+    size = np.maximum(np.abs(before), np.abs(after))
+    return (after - before) / np.maximum(size, np.finfo(float).tiny)
 
 
 def turns(values: np.ndarray, swing: float) -> int:
     """How often a rise is followed by a fall or a fall by a rise, each of at least this swing.
 
-    A swing is relative to the larger of its two ends, as in `relative_rises`.
+    A swing is a `relative_rise`.
     """
     count, way = 0, 0  # 1 after a rise, -1 after a fall
-    low = high = values[:1]  # since then
+    low = high = values[0] if len(values) else 0.0  # since then
     for value in values[1:]:
-        rise = relative_rises(np.append(low, value))[0]
-        fall = -relative_rises(np.append(high, value))[0]
+        rise, fall = relative_rise(low, value), -relative_rise(high, value)
         new_way = 1 if way <= 0 and rise >= swing else -1 if way >= 0 and fall >= swing else way
         if new_way != way:
             count, way, low, high = count + (way != 0), new_way, value, value
-        low, high = np.minimum(low, value), np.maximum(high, value)
+        low, high = min(low, value), max(high, value)
     return count
 
 

@@ -92,7 +92,7 @@ def _convergence(
                 if run is not None:
                     values, label = run["history"].get(key, []), f"{data_title}: {variant_title}"
                     lines.append(_line(label, values, colour, dashed=place == 1))
-        # L_rho can be negative where its theorems do not hold; a logarithm leaves a gap there.
+        # Where its theorems do not hold L_rho can be negative: its curve leaves the axis below.
         panels.append(Panel(what, "iteration", what.lower(), lines, log=True))
     return Picture(name, title, panels)
 
