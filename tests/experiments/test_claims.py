@@ -172,6 +172,17 @@ def test_another_record_gives_another_verdict(claim, records):
 
 
 @pytest.mark.parametrize(
+    ("curves", "ahead"),
+    [((HIGH,), "train and test"), ((LOW, HIGH), "test"), ((HIGH, LOW), "train")],
+)
+def test_where_a_method_is_ahead_is_said(curves, ahead):
+    records = changed_curves("adagrad paper", *curves)
+    claim = "Adagrad moves more slowly than dlADMM"
+    (row,) = verdicts(records, claim=claim, data="MNIST", variant="text")
+    assert row["why"].startswith(f"It is ahead in {ahead}.")
+
+
+@pytest.mark.parametrize(
     "curve",
     [
         [0.1] * 18 + [0.81, 0.79],  # not early

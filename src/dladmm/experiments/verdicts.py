@@ -247,8 +247,9 @@ class Accuracies:
             f"{theirs:.3f} to dlADMM's {mine:.3f} in {part}"
             for part, (theirs, mine) in means.items()
         )
-        behind = all(theirs < mine for theirs, mine in means.values())
-        return Verdict(text, behind, f"It is ahead here. {self.own_reason()}")
+        ahead = [part for part, (theirs, mine) in means.items() if theirs >= mine]
+        why = f"It is ahead in {' and '.join(ahead)}. {self.own_reason()}"
+        return Verdict(text, not ahead, why)
 
     def admm_falls(self) -> Verdict:
         peaks = {part: self.curve("admm", part) for part in PARTS}
