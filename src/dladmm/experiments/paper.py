@@ -152,6 +152,6 @@ QUICK = Scale(
     neurons=(20, 40, 60, 80, 100),
     sizes=dict.fromkeys(DATA, (400, 800, 1_200, 1_600, 2_000)),
     timed_iterations=3,
-    iterations=80,
+    iterations=50,
     with_between=True,
 )
