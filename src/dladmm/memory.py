@@ -39,7 +39,8 @@ def run_bytes(problem: Problem, n_samples: int, options: Options) -> int:
         # Ten of the output's width: z, p, y, u, and what the steps on u and z_L compute on the way.
         per_row: float = n_in + 3 * hidden + 10 * n_out
         block = min(rows, BLOCK_ROWS) * 4 * max(widths)
-        # With one theta for all, and in the baseline, temporaries are of all samples at once.
+        # With one theta for all, and in the baseline, temporaries are of all samples at once; how
+        # many live together is the compiler's choice, so their factors are fitted to its account.
         if options.method == "admm":
             per_row, block = per_row + n_in / 2 + 3.5 * hidden, 0
         elif rule.scalar:

@@ -71,8 +71,7 @@ class Convergence:
         if broken := self.broken():
             return Verdict(broken, False, "It broke down.")
         values = self.series(name)
-        rises = relative_rise(values[:-1], values[1:])
-        rising = np.flatnonzero(rises > ROUNDING) + 2  # iterations, from 1
+        rising = np.flatnonzero(step_rises(values) > ROUNDING) + 2  # iterations, from 1
         text = f"{values[0]:.3g} to {values[-1]:.3g}, {len(rising)} of {len(values) - 1} steps rise"
         if not len(rising):
             return Verdict(text, True, "")
@@ -128,7 +127,7 @@ class Convergence:
     def fluctuates(self, name: str) -> Verdict:
         """Up and down again and again: a series that rises once and then falls does not."""
         values = self.series(name)
-        rises, turned = relative_rise(values[:-1], values[1:]), turns(values, SWING)
+        rises, turned = step_rises(values), turns(values, SWING)
         up, largest = int(np.sum(rises > ROUNDING)), float(np.max(rises, initial=0.0))
         text = (
             f"{up} of {len(rises)} steps rise, the largest by {largest:.1%};"
@@ -305,6 +304,11 @@ def relative_rise(before: Any, after: Any) -> Any:
     """(after - before) / max(|before|, |after|)."""
     size = np.maximum(np.abs(before), np.abs(after))
     return (after - before) / np.maximum(size, np.finfo(float).tiny)
+
+
+def step_rises(values: np.ndarray) -> np.ndarray:
+    """The `relative_rise` of every step of a series."""
+    return np.asarray(relative_rise(values[:-1], values[1:]))
 
 
 def turns(values: np.ndarray, swing: float) -> int:
