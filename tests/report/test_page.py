@@ -1,7 +1,9 @@
 """The report: what is in it, and how it opens in a real browser."""
 
+import math
 import os
 import shutil
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,20 @@ def test_what_is_written_is_escaped():
 def test_missing_runs_are_missing_lines():
     record = {**RECORDS["fig3"], "runs": dict(list(RECORDS["fig3"]["runs"].items())[:1])}
     assert [len(panel.lines) for panel in pictures(record)[0].panels] == [1, 1]
+
+
+@pytest.mark.parametrize("piece", RECORDS)
+def test_the_lines_of_a_panel_can_be_told_apart(piece):
+    """By their strokes, or by the distance of their colours: two pinks are 26 apart."""
+    for picture in pictures(RECORDS[piece]):
+        for one, other in combinations(picture.panels[0].lines, 2):
+            assert one.dashed != other.dashed or distance(one.colour, other.colour) > 35
+    assert distance("#b56a8d", "#c65f9e") < 35
+
+
+def distance(*colours):
+    one, other = (bytes.fromhex(colour[1:]) for colour in colours)
+    return math.dist(one, other)
 
 
 @pytest.mark.parametrize("piece", RECORDS)

@@ -19,8 +19,9 @@ from dladmm.report.tables import seconds_tables
 BLUE, ORANGE, GREY = "#2a6fbb", "#d9822b", "#8a8f98"
 OTHERS = (
     ORANGE, "#a03b2a", "#6b8e23", "#7a5ba6", "#c2a12d", "#4f9a94", "#b56a8d", "#708090",
-    "#3c8d40", "#c65f9e",
+    "#22b2d6", "#8fce00",
 )  # fmt: skip
+FOR_COMPLETENESS = {*(f"{name} best" for name in paper.GRIDS if name not in paper.RATES), "lbfgs"}
 VARIANT_TITLES = {"text": "dlADMM, paper's text", "authors": "dlADMM, authors' code"}
 
 
@@ -138,7 +139,8 @@ def _accuracy(record: Mapping[str, Any], part: str, runs: Mapping[str, str]) -> 
         values = np.array([[np.nan if v is None else v for v in curve] for curve in curves])
         spread = {"low": values.min(0), "high": values.max(0)} if len(curves) > 1 else {}
         colour = (BLUE, *OTHERS)[place % (1 + len(OTHERS))]
-        lines.append(_line(label, np.median(values, 0), colour, wide=place == 0, **spread))
+        style = {"dashed": run in FOR_COMPLETENESS, "wide": place == 0} | spread
+        lines.append(_line(label, np.median(values, 0), colour, **style))
     title = {"train": "Training accuracy", "test": "Test accuracy"}[part]
     return Panel(title, "iteration", "accuracy", lines)
 
