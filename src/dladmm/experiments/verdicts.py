@@ -204,10 +204,10 @@ class Accuracies:
         if None in curve["train_accuracy"]:
             return f"It broke down at iteration {curve['train_accuracy'].index(None) + 1}."
         if self.ours == "dladmm text":
-            loss, hidden = curve["train_loss"][-1], curve["history"]["gap"][-1]
+            loss, risk = curve["train_loss"][-1], curve["history"]["risk"][-1]
             return (
-                "The auxiliary variables take over part of the error: at the end the network's"
-                f" loss is {loss:.3g}, {hidden:.3g} of which the relaxed problem does not see."
+                "The auxiliary variables take over the error: at the end the network's loss is"
+                f" {loss:.3g} a sample, R(z_L) of the relaxed problem {risk:.1e} for all samples."
             )
         moved = curve["weights_moved"]
         said = ", ".join(f"W_{l} by {v:.1e}" for l, v in enumerate(moved, 1))
