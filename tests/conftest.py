@@ -1,8 +1,17 @@
 """Mathematics is tested in float64; a test marked `float32` runs in JAX's default precision."""
 
+import os
+
 import jax
 import numpy as np
 import pytest
+
+
+def pytest_configure(config):
+    """Compiled programs are kept for later modules and runs; JAX's folder is for one writer."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
+    jax.config.update("jax_compilation_cache_dir", str(config.cache.mkdir(f"compiled-{worker}")))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 
 
 @pytest.fixture(autouse=True)
