@@ -9,6 +9,8 @@ import pytest
 
 def pytest_configure(config):
     """Compiled programs are kept for later modules and runs; JAX's folder is for one writer."""
+    if not config.pluginmanager.hasplugin("cacheprovider"):
+        return  # asked for by `-p no:cacheprovider`: nothing is kept
     worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
     jax.config.update("jax_compilation_cache_dir", str(config.cache.mkdir(f"compiled-{worker}")))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
