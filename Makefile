@@ -2,22 +2,25 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# The releases to install; CONSTRAINTS=/dev/null takes the newest ones instead.
+CONSTRAINTS ?= constraints.txt
+FRESH := build/fresh
 
-.PHONY: demo test test-slow lint types wheel bench clean
+.PHONY: demo test test-slow lint types wheel bench constraints clean
 
-$(VENV)/ready: pyproject.toml
+$(VENV)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable '.[dev]'
 	touch $@
 
 demo: $(VENV)/ready
 	$(BIN)/dladmm demo
 
 test: $(VENV)/ready
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not slow'
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not slow'
 
 test-slow: $(VENV)/ready
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m slow
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .
@@ -33,6 +36,17 @@ wheel: $(VENV)/ready
 bench: $(VENV)/ready
 	$(BIN)/dladmm bench iteration
 	$(BIN)/python benchmarks/digits.py
+
+# The newest releases pyproject.toml allows, under the old comments; torch without its build's name.
+constraints:
+	rm -rf $(FRESH)
+	$(PYTHON) -m venv $(FRESH)
+	$(FRESH)/bin/python -m pip install --quiet '.[dev]'
+	grep '^#' constraints.txt > $(FRESH)/constraints.txt
+	$(FRESH)/bin/python -m pip freeze --exclude dladmm > $(FRESH)/freeze.txt
+	sed 's/^\(torch==[^+]*\)+.*/\1/' $(FRESH)/freeze.txt >> $(FRESH)/constraints.txt
+	mv $(FRESH)/constraints.txt constraints.txt
+	rm -rf $(FRESH)
 
 clean:
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache

@@ -12,10 +12,12 @@ import jax
 import numpy as np
 
 from dladmm import Options, Problem, solve
-from dladmm.bench.iteration import describe_machine
-from dladmm.core import initial, restored, stream
-from dladmm.core.lagrangian import evaluate
+from dladmm.core import initial
+from dladmm.core.evaluate import evaluate
+from dladmm.core.restored import full_batch as restored
+from dladmm.core.restored import mini_batch
 from dladmm.data.datasets import load_dataset
+from dladmm.experiments.machine import describe_machine
 
 SEEDS, TARGETS, HELD_OUT = range(3), (0.1, 0.03), 5_000
 FULL = {
@@ -75,7 +77,7 @@ def full(name):
                     hit[target] = (progress.iteration, float(accuracy))
             return len(hit) == len(TARGETS)
 
-        options = Options(method="restored", max_iter=60, tol=0, seed=seed)
+        options = Options(method="restored", max_iter=60, tol=None, seed=seed)
         solve(problem, x, y, options=options, callback=watch)
         reached.append(hit)
     cells = []
@@ -97,7 +99,7 @@ def mini(name):
     def watch(progress):
         accuracies.append(float(evaluate(problem, progress.params, *held_out).accuracy))
 
-    options = Options(method="restored", batch_size=512, max_iter=3, tol=0)
+    options = Options(method="restored", batch_size=512, max_iter=3, tol=None)
     solve(problem, x, y, options=options, callback=watch)
     return [f"{accuracy:.2%}" for accuracy in accuracies]
 
@@ -120,5 +122,5 @@ if __name__ == "__main__":
         table("Full batch, iterations (accuracy there)", columns, FULL, restored, full)
     if "mini" in parts:
         columns = [f"{name} epoch {k}" for name in ("MNIST", "Fashion") for k in (1, 2, 3)]
-        table("Mini-batches of 512, 784-300-300-10, one seed", columns, MINI, stream, mini)
+        table("Mini-batches of 512, 784-300-300-10, one seed", columns, MINI, mini_batch, mini)
     print(describe_machine())

@@ -20,8 +20,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from dladmm import DLADMMClassifier, DLADMMRegressor
-from dladmm.bench.iteration import describe_machine
 from dladmm.data.datasets import load_dataset
+from dladmm.experiments.machine import describe_machine
 
 RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
 REPEATS, IMAGES = 4, 10_000

@@ -20,7 +20,7 @@ from sklearn.model_selection import train_test_split  # noqa: E402
 from sklearn.neural_network import MLPClassifier  # noqa: E402
 
 from dladmm import DLADMMClassifier  # noqa: E402
-from dladmm.bench.iteration import describe_machine  # noqa: E402
+from dladmm.experiments.machine import describe_machine  # noqa: E402
 
 SEEDS = range(3)
 

@@ -15,12 +15,13 @@ from ablations import SEEDS, TARGETS, changed, split
 from jax.flatten_util import ravel_pytree
 
 from dladmm import Problem
-from dladmm.bench.iteration import describe_machine
-from dladmm.core import restored
+from dladmm.core.evaluate import evaluate
 from dladmm.core.initial import params_for_data
-from dladmm.core.lagrangian import evaluate
-from dladmm.core.methods import FullBatch, Start, iterate_restored
-from dladmm.core.metric import Metric, damped_inputs, damped_outputs, layer_gains
+from dladmm.core.method import Start
+from dladmm.core.restored import full_batch as restored
+from dladmm.core.restored.method import FullBatch, iterate_restored
+from dladmm.core.restored.metric import Metric, damped_inputs, damped_outputs, layer_gains
+from dladmm.experiments.machine import describe_machine
 
 MAX_ITER = 60
 TRIALS = restored.RestoredRecord._fields.index("trials")
@@ -138,13 +139,13 @@ def run(idea, name):
     """For each target: iterations, passes and validation accuracy, over the seeds."""
     x, y, *held_out = split(name, 5_000)
     problem = Problem.dense((784, 100, 100, 10))
-    method = FullBatch()
-    data = method.prepare(problem, (x, y, None))
+    method = FullBatch(problem)
+    data = method.prepare((x, y, None))
     reached = {target: [] for target in TARGETS}
     for seed in SEEDS:
         params = params_for_data(problem, "scaled", seed, (x, y, None))
         state, advance, passes = (
-            method.begin(problem, data, params, Start()),
+            method.begin(data, params, Start()),
             idea(problem, data),
             0,
         )

@@ -18,13 +18,13 @@ import sys
 import time
 from pathlib import Path
 
-from dladmm.files import write_atomically
+from dladmm.io.files import write_atomically
 
 METHODS = ("restored", "dladmm", "admm")
 
 
 def worker(
-    coordinator: str, count: int, index: int, method: str, samples: int, width: int, laps: int
+    coordinator: str, count: int, index: int, method: str, samples: int, width: int, timed: int
 ) -> None:
     """One process of a run: prints the seconds of its best iteration."""
     os.sched_setaffinity(0, {index % (os.cpu_count() or 1)})
@@ -35,7 +35,7 @@ def worker(
     import numpy as np
 
     from dladmm import Options, Problem, Progress, solve
-    from dladmm.core.sharding import make_mesh, own_rows
+    from dladmm.core.engine.devices import make_mesh, own_rows
 
     rows = own_rows(samples, make_mesh(None))
     rng = np.random.default_rng(index)
@@ -49,9 +49,9 @@ def worker(
         jax.block_until_ready(progress.params)
         times.append(time.perf_counter())
 
-    options = Options(method=method, max_iter=laps + 1, tol=0, evaluate_every=1000)
+    options = Options(method=method, max_iter=timed + 1, tol=None, evaluate_every=1000)
     result = solve(problem, x, y, options=options, callback=note)
-    trials = result.history.get("trials", [1.0] * (laps + 1))
+    trials = result.history.get("trials", [1.0] * (timed + 1))
     # Per trial: a line search that needs two is two passes over the samples.
     spent = [
         (after - before) / max(n, 1)
@@ -60,14 +60,14 @@ def worker(
     print(json.dumps({"seconds": min(spent)}), flush=True)
 
 
-def measured(method: str, samples: int, width: int, count: int, laps: int) -> float:
+def measured(method: str, samples: int, width: int, count: int, timed: int) -> float:
     with socket.create_server(("127.0.0.1", 0)) as free:
         coordinator = f"127.0.0.1:{free.getsockname()[1]}"
     environment = os.environ | {"OMP_NUM_THREADS": "1", "NPROC": "1"}
     running = [
         subprocess.Popen(
             [sys.executable, __file__, "--worker",
-             json.dumps([coordinator, count, index, method, samples, width, laps])],
+             json.dumps([coordinator, count, index, method, samples, width, timed])],
             env=environment,
             stdout=subprocess.PIPE,
             text=True,
@@ -83,21 +83,21 @@ def main() -> None:
     parser.add_argument("--worker")
     parser.add_argument("--samples", type=int, default=4096)
     parser.add_argument("--width", type=int, default=500)
-    parser.add_argument("--laps", type=int, default=4)
+    parser.add_argument("--iterations", type=int, default=4)
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     if asked.worker:
         worker(*json.loads(asked.worker))
         return
-    from dladmm.bench.iteration import describe_machine
+    from dladmm.experiments.machine import describe_machine
 
     counts = [2**k for k in range((os.cpu_count() or 1).bit_length()) if 2**k <= os.cpu_count()]
     rows = []
     for method in METHODS:
-        alone = measured(method, asked.samples, asked.width, 1, asked.laps)
+        alone = measured(method, asked.samples, asked.width, 1, asked.iterations)
         for count in counts[1:]:
-            strong = measured(method, asked.samples, asked.width, count, asked.laps)
-            weak = measured(method, count * asked.samples, asked.width, count, asked.laps)
+            strong = measured(method, asked.samples, asked.width, count, asked.iterations)
+            weak = measured(method, count * asked.samples, asked.width, count, asked.iterations)
             row = {
                 "method": method,
                 "processes": count,

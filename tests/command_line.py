@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from unittest import mock
 
-from dladmm.cli import main
+from dladmm.cli.app import main
 
 # Small enough to train at once; the commands, not the networks, are tested.
 QUICK = ("--hidden", "3", "--max-iter", "3")

@@ -16,6 +16,11 @@ def pytest_configure(config):
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 
 
+def pytest_collection_modifyitems(items):
+    """The longest files first: one that is begun last would keep the other worker waiting."""
+    items.sort(key=lambda item: "scale" not in item.path.parts)
+
+
 @pytest.fixture(autouse=True)
 def precision(request):
     """float64 for every test that does not ask for float32."""

@@ -4,8 +4,8 @@ from dataclasses import asdict
 
 import numpy as np
 
-from dladmm.experiments import paper
-from dladmm.experiments.paper import Scale
+from dladmm.paper import settings as paper
+from dladmm.paper.settings import Scale
 
 SCALE = Scale(
     name="tiny",

@@ -4,14 +4,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dladmm._version import __version__
-from dladmm.environment import keep_compiled_programs, respect_thread_limits
+from dladmm.core.engine.process import keep_compiled_programs, respect_thread_limits
 
 if TYPE_CHECKING:
     from dladmm.core.certificate import Certificate
-    from dladmm.core.options import Options, Progress, Result, Status
+    from dladmm.core.options import Options
+    from dladmm.core.params import Params, forward
     from dladmm.core.problem import Problem
+    from dladmm.core.results import Progress, Result, Status
     from dladmm.core.solve import solve
-    from dladmm.core.state import Params, forward
     from dladmm.estimators import DLADMMClassifier, DLADMMRegressor
     from dladmm.io.checkpoints import Checkpoints
     from dladmm.io.model_file import ModelFileError
@@ -27,12 +28,12 @@ _HOME = {
     "DLADMMClassifier": "dladmm.estimators",
     "DLADMMRegressor": "dladmm.estimators",
     "Options": "dladmm.core.options",
-    "Params": "dladmm.core.state",
+    "Params": "dladmm.core.params",
     "Problem": "dladmm.core.problem",
-    "Progress": "dladmm.core.options",
-    "Result": "dladmm.core.options",
-    "Status": "dladmm.core.options",
-    "forward": "dladmm.core.state",
+    "Progress": "dladmm.core.results",
+    "Result": "dladmm.core.results",
+    "Status": "dladmm.core.results",
+    "forward": "dladmm.core.params",
     "solve": "dladmm.core.solve",
 }
 

@@ -1,5 +1,5 @@
 """`python -m dladmm` is `dladmm`."""
 
-from dladmm.cli import main
+from dladmm.cli.app import main
 
 main()

@@ -1,149 +1,40 @@
-"""PyTorch modules: the library's activations as modules, and training a user's own network.
+"""Train a PyTorch network of your own: `dladmm.torch.train`.
 
-`train` takes an `nn.Sequential` of `Linear` layers with supported activations between them, trains
-it from its current weights and leaves the new weights in it. A module it cannot train is refused
-by naming the layer.
+It takes an `nn.Sequential` of `Linear` layers with supported activations between them, trains it
+from its current weights and leaves the new weights in it. A module it cannot train is refused by
+naming the layer. `Sign`, `Step` and `QuantizedReLU` are activations that only this library trains.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-try:
-    import torch
-    from torch import Tensor, nn
-except ImportError as error:  # the extra is optional
-    raise ImportError("PyTorch is not installed; pip install 'dladmm[torch]'") from error
+# First: it says how to install PyTorch where it is missing.
+from dladmm.export.torch_modules import (
+    NAMES,
+    REQUIRED,
+    Exp,
+    QuantizedReLU,
+    Sign,
+    Step,
+    activation_term,
+    put_weights,
+)
 
-from dladmm.core.options import Callback, Options, Result
+# isort: split
+import torch
+from torch import Tensor, nn
+
+from dladmm.core.options import Options
+from dladmm.core.params import Params
 from dladmm.core.problem import Problem
+from dladmm.core.results import Callback, Result
 from dladmm.core.solve import solve
-from dladmm.core.state import Params
-from dladmm.io.network import Network
-from dladmm.io.plain import term_name
 from dladmm.terms.activations import Activation, activations
-from dladmm.terms.activations import LeakyReLU as LeakyReLUTerm
-from dladmm.terms.activations import QuantizedReLU as QuantizedReLUTerm
 from dladmm.terms.losses import losses
 
-
-class Sign(nn.Module):
-    """f(z) = 1 for z >= 0, else -1; its gradient is zero, so only this library trains it."""
-
-    def forward(self, z: Tensor) -> Tensor:
-        return torch.where(z >= 0, 1.0, -1.0).to(z.dtype)
-
-
-class Step(nn.Module):
-    """f(z) = 1 for z >= 0, else 0; its gradient is zero, so only this library trains it."""
-
-    def forward(self, z: Tensor) -> Tensor:
-        return (z >= 0).to(z.dtype)
-
-
-class QuantizedReLU(nn.Module):
-    """f(z) = step * clip(floor(z/step + 1/2), 0, n_levels - 1); its gradient is zero."""
-
-    def __init__(self, step: float = 0.5, n_levels: int = 5):
-        super().__init__()
-        self.step, self.n_levels = step, n_levels
-
-    def forward(self, z: Tensor) -> Tensor:
-        return self.step * torch.floor(z / self.step + 0.5).clamp(0, self.n_levels - 1)
-
-    def extra_repr(self) -> str:
-        return f"step={self.step}, n_levels={self.n_levels}"
-
-
-class Exp(nn.Module):
-    """exp(z), the link of the Poisson loss."""
-
-    def forward(self, z: Tensor) -> Tensor:
-        return z.exp()
-
-
-# Modules that have no parameters, by the registered name of their activation.
-_PLAIN_MODULES: dict[str, type[nn.Module]] = {
-    "identity": nn.Identity,
-    "relu": nn.ReLU,
-    "hard_tanh": nn.Hardtanh,
-    "hard_sigmoid": nn.Hardsigmoid,
-    "relu6": nn.ReLU6,
-    "sigmoid": nn.Sigmoid,
-    "tanh": nn.Tanh,
-    "softplus": nn.Softplus,
-    "elu": nn.ELU,
-    "sign": Sign,
-    "step": Step,
-}
-_NAMES = {module: name for name, module in _PLAIN_MODULES.items()}
-
-# Parameters that must have these values for the module to be the activation of its name.
-_REQUIRED: dict[type[nn.Module], dict[str, float]] = {
-    nn.Hardtanh: {"min_val": -1.0, "max_val": 1.0},
-    nn.Softplus: {"beta": 1.0},
-    nn.ELU: {"alpha": 1.0},
-}
-
-
-def activation_module(activation: Activation) -> nn.Module:
-    """The module that computes `activation`; ValueError where there is none."""
-    name = term_name("activation", activation)
-    if isinstance(activation, LeakyReLUTerm) and name in ("relu", "leaky_relu"):
-        return nn.LeakyReLU(activation.slope) if activation.slope else nn.ReLU()
-    if isinstance(activation, QuantizedReLUTerm) and name == "quantized_relu":
-        return QuantizedReLU(activation.step, activation.n_levels)
-    if name in _PLAIN_MODULES:
-        return _PLAIN_MODULES[name]()
-    raise ValueError(
-        f"activation={activation!r} has no PyTorch module; expected one of"
-        f" {', '.join(sorted(activations))}"
-    )
-
-
-def activation_term(module: nn.Module) -> Activation | None:
-    """The activation a module computes; None where it is none of the library's."""
-    kind = type(module)
-    if isinstance(module, nn.LeakyReLU) and kind is nn.LeakyReLU:
-        return LeakyReLUTerm(module.negative_slope)
-    if isinstance(module, QuantizedReLU):
-        return QuantizedReLUTerm(module.step, module.n_levels)
-    if kind not in _NAMES:
-        return None
-    for parameter, value in _REQUIRED.get(kind, {}).items():
-        if getattr(module, parameter) != value:
-            return None
-    return activations.get(_NAMES[kind])
-
-
-def sequential(network: Network, dtype: torch.dtype | None = None) -> nn.Sequential:
-    """The Linear layers, activations and link of an exported network; see `io.export.to_torch`."""
-    modules: list[nn.Module] = []
-    for l, (W, b) in enumerate(zip(network.weights, network.biases, strict=True)):
-        linear = nn.Linear(W.shape[0], W.shape[1], dtype=dtype)
-        _put(linear, W.T, b)
-        modules.append(linear)
-        if l < len(network.activations):
-            modules.append(activation_module(network.activations[l]))
-    if network.link == "one_vs_rest":
-        modules.append(nn.LogSigmoid())  # sigmoid_j / sum sigmoid is the softmax of log sigmoid
-    if network.has_probabilities:
-        modules.append(nn.Softmax(dim=-1))
-    if network.link == "exp":
-        modules.append(Exp())
-    if network.is_vector:
-        modules.append(nn.Flatten(0))  # one value per row, as predict has it
-    return nn.Sequential(*modules)
-
-
-def _put(linear: nn.Linear, W: np.ndarray, b: np.ndarray) -> None:
-    """New weights in place: dtype and device stay as they are."""
-    with torch.no_grad():
-        linear.weight.copy_(torch.from_numpy(np.array(W)))
-        linear.bias.copy_(torch.from_numpy(np.array(b)))
+__all__ = ["Exp", "QuantizedReLU", "Sign", "Step", "train"]
 
 
 def train(
@@ -185,7 +76,7 @@ def train(
         callback=callback,
     )
     for linear, W, b in zip(linears, result.params.W, result.params.b, strict=True):
-        _put(linear, W, b)
+        put_weights(linear, W, b)
     return result
 
 
@@ -288,8 +179,8 @@ def _why_not(layer: nn.Module) -> str:
         return "the loss takes logits and applies the softmax itself; leave this layer out"
     if isinstance(layer, nn.Dropout):
         return "training here is deterministic; leave it out and use a regularizer"
-    if type(layer) in _REQUIRED:
-        required = ", ".join(f"{k}={v:g}" for k, v in _REQUIRED[type(layer)].items())
+    if type(layer) in REQUIRED:
+        required = ", ".join(f"{k}={v:g}" for k, v in REQUIRED[type(layer)].items())
         return f"expected {required}"
-    supported: list[type[nn.Module]] = [nn.LeakyReLU, QuantizedReLU, *_NAMES]
+    supported: list[type[nn.Module]] = [nn.LeakyReLU, QuantizedReLU, *NAMES]
     return f"expected Linear or one of {', '.join(sorted(kind.__name__ for kind in supported))}"

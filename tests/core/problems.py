@@ -7,11 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from dladmm import Options, Params, Problem, solve
+from dladmm.core.data import make_data
 from dladmm.core.initial import initial_params
-from dladmm.core.state import State, make_data, state_from_params
-from dladmm.core.step_rules import STEP_RULES
-from dladmm.core.sweep import SWEEPS, SweepOptions
+from dladmm.core.relaxed.admm import admm_sweep
+from dladmm.core.relaxed.state import State, state_from_params
+from dladmm.core.relaxed.step_rules import STEP_RULES
+from dladmm.core.relaxed.sweep import SweepOptions, dladmm_sweep
 
+SWEEPS = {"dladmm": dladmm_sweep, "admm": admm_sweep}
 RHO = {"log_loss": 1.2, "squared_error": 2.5}  # both above 2H
 
 
@@ -36,7 +39,13 @@ def small(loss="squared_error", n=40, sizes=(4, 5, 3), **terms):
 def solved(loss="squared_error", activation="relu", sizes=(6, 8, 3), **options):
     """A float64 run on 60 samples with rho > 2H and u from Lemma 2, unless options differ."""
     problem, x, y = small(loss, 60, sizes, activation=activation)
-    settings = {"rho": RHO[loss], "max_iter": 200, "tol": 0, "dual_start": "gradient"}
+    settings = {
+        "method": "dladmm",
+        "rho": RHO[loss],
+        "max_iter": 200,
+        "tol": None,
+        "dual_start": "gradient",
+    }
     return solve(problem, x, y, options=Options(**settings | {"dtype": "float64"} | options))
 
 

@@ -8,8 +8,10 @@ import pytest
 from problems import solved
 from tolerances import HAND_COUNT
 
-from dladmm import Problem
-from dladmm.core.certificate import certify, descent_constant
+from dladmm import Options, Problem, Status
+from dladmm.core.certificate import certify
+from dladmm.core.methods import method_for
+from dladmm.core.relaxed.theory import descent_constant
 
 START = 10.0
 
@@ -33,9 +35,8 @@ def row(lagrangian, **changes):
     return base | changes
 
 
-def judged(rows, activation="relu", loss="squared_error", **changes):
+def judged(rows, activation="relu", loss="squared_error", method="dladmm", **changes):
     settings = {
-        "method": "dladmm",
         "status": "max_iter",
         "dtype": "float64",
         "rows": rows,
@@ -44,7 +45,8 @@ def judged(rows, activation="relu", loss="squared_error", **changes):
         "lemma2_at_start": True,
         "subgradient_norm": 0.3,
     }
-    return certify(Problem.dense((4, 5, 3), activation, loss), **settings | changes)
+    problem = Problem.dense((4, 5, 3), activation, loss)
+    return certify(method_for(problem, Options(method=method)), **settings | changes)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +179,7 @@ def test_the_theorems_do_not_speak_of_admm():
     assert "admm" in certificate.summary()
 
 
-@pytest.mark.parametrize("status", ["converged", "max_iter", "stopped", "interrupted", "diverged"])
+@pytest.mark.parametrize("status", list(Status))
 def test_the_summary_names_the_status(status):
     assert status in judged([row(9.0)], status=status).summary()
 

@@ -24,7 +24,7 @@ from tolerances import (
 )
 
 from dladmm import Options, Problem, solve
-from dladmm.core.certificate import descent_constant
+from dladmm.core.relaxed.theory import descent_constant
 from dladmm.terms.activations import activations
 
 LOSSES = list(RHO)
@@ -112,7 +112,15 @@ def single_layer_run():
     y = 10 * x + inputs(12, 1, seed=2)
     y -= y.mean()
     problem = Problem.dense((1, 1), loss="squared_error")
-    options = Options(rho=5.0, nu=1e3, max_iter=30, tol=0, dtype="float64", dual_start="gradient")
+    options = Options(
+        method="dladmm",
+        rho=5.0,
+        nu=1e3,
+        max_iter=30,
+        tol=None,
+        dtype="float64",
+        dual_start="gradient",
+    )
     return solve(problem, x, y, options=options)
 
 
@@ -149,7 +157,7 @@ def test_k_times_c_k_falls_from_iteration_20_to_200(loss, activation, sizes):
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
 def test_the_network_that_generated_the_data_is_a_fixed_point(activation):
     problem, params, x, y = teacher(activation)
-    options = Options(rho=2.5, max_iter=20, tol=0, dtype="float64")
+    options = Options(method="dladmm", rho=2.5, max_iter=20, tol=None, dtype="float64")
     result = solve(problem, x, y, params=params, options=options)
     for found, true in zip(jax.tree.leaves(result.params), jax.tree.leaves(params), strict=True):
         np.testing.assert_allclose(found, true, rtol=0, atol=FIXED_POINT)
@@ -159,7 +167,7 @@ def test_the_network_that_generated_the_data_is_a_fixed_point(activation):
 def test_another_network_is_not_a_fixed_point():
     problem, params, x, y = teacher()
     other = jax.tree.map(lambda v: 1.05 * v, params)
-    options = Options(rho=2.5, max_iter=20, tol=0, dtype="float64")
+    options = Options(method="dladmm", rho=2.5, max_iter=20, tol=None, dtype="float64")
     result = solve(problem, x, y, params=other, options=options)
     moved = [
         np.abs(found - begun).max()
@@ -173,7 +181,9 @@ def test_the_error_of_a_perturbed_network_falls_at_least_tenfold(activation, f):
     problem, params, x, y = teacher(activation)
     rng = np.random.default_rng(6)
     begun = jax.tree.map(lambda v: v * (1 + 0.05 * rng.choice([-1, 1], size=v.shape)), params)
-    options = Options(rho=2.5, max_iter=1000, tol=0, evaluate_every=1000, dtype="float64")
+    options = Options(
+        method="dladmm", rho=2.5, max_iter=1000, tol=None, evaluate_every=1000, dtype="float64"
+    )
     result = solve(problem, x, y, params=begun, options=options)
     before, after = (((network(p, x, f) - y) ** 2).mean() for p in (begun, result.params))
     assert after * TENFOLD <= before

@@ -8,14 +8,10 @@ from problems import loss_gradient, loss_value, network, relu, scattered, small,
 from tolerances import DIFFERENCE_STEP, ONE_SIDED_SLOPE, ROUNDING, RUNNING_PRODUCTS
 
 from dladmm import Params, Problem
-from dladmm.core.lagrangian import (
-    evaluate,
-    lagrangian,
-    lemma2_violation,
-    relative_change,
-    subgradient_norm,
-)
-from dladmm.core.state import State, make_data
+from dladmm.core.data import make_data
+from dladmm.core.evaluate import evaluate, relative_change
+from dladmm.core.relaxed.lagrangian import lagrangian, lemma2_violation, subgradient_norm
+from dladmm.core.relaxed.state import State
 
 SIZES = (4, 5, 6, 3)
 RHO, NU, STRENGTH = 2.5, 0.7, 1e-4

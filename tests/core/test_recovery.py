@@ -10,8 +10,10 @@ from problems import small
 from tolerances import EXACT_STEP
 
 from dladmm import Options, Status, solve
-from dladmm.core.schedules import Multiply
-from dladmm.core.sweep import SWEEPS, dladmm_sweep
+from dladmm.core import methods
+from dladmm.core.relaxed.method import DLADMM
+from dladmm.core.relaxed.schedules import Multiply
+from dladmm.core.relaxed.sweep import dladmm_sweep
 
 
 def fragile(breaks):
@@ -26,7 +28,6 @@ def fragile(breaks):
     return sweep
 
 
-# Compiled iterations are kept by the name of their method: one name, one condition.
 FRAGILE = {
     "always_breaks": lambda rho, nu: rho > 0,
     "breaks_below_rho_50": lambda rho, nu: rho < 50,
@@ -38,12 +39,13 @@ FRAGILE = {
 @pytest.fixture(autouse=True)
 def fragile_methods(monkeypatch):
     for name, breaks in FRAGILE.items():
-        monkeypatch.setitem(SWEEPS, name, fragile(breaks))
+        kind = type(name, (DLADMM,), {"name": name, "sweep": fragile(breaks)})
+        monkeypatch.setitem(methods.METHODS, name, methods._relaxed(kind))
 
 
 def run(method, callback=None, **options):
     problem, x, y = small()
-    settings = {"method": method, "rho": 1.0, "max_iter": 30, "tol": 0, "dtype": "float64"}
+    settings = {"method": method, "rho": 1.0, "max_iter": 30, "tol": None, "dtype": "float64"}
     return solve(problem, x, y, options=Options(**settings | options), callback=callback)
 
 
@@ -76,7 +78,7 @@ def test_a_run_that_breaks_midway_restarts_from_its_last_good_network():
     assert history["rho"] == [10.0] * 5 + [100.0] * (result.n_iter - 5)
     # The restarted iteration is one sweep from the feasible state of network 5.
     problem, x, y = small()
-    options = Options(rho=100.0, nu=history["nu"][5], max_iter=1, dtype="float64")
+    options = Options(method="dladmm", rho=100.0, nu=history["nu"][5], max_iter=1, dtype="float64")
     again = solve(problem, x, y, params=seen[5], options=options)
     for one, two in zip(jax.tree.leaves(again.params), jax.tree.leaves(seen[6]), strict=True):
         np.testing.assert_allclose(one, two, rtol=EXACT_STEP)

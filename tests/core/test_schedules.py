@@ -6,7 +6,7 @@ from problems import small
 from tolerances import HAND_COUNT
 
 from dladmm import Options, solve
-from dladmm.core.schedules import (
+from dladmm.core.relaxed.schedules import (
     BalanceResiduals,
     CloseGap,
     Constant,
@@ -17,7 +17,14 @@ from dladmm.core.schedules import (
 
 def run(**options):
     problem, x, y = small()
-    settings = {"rho": 2.5, "nu": 1.0, "max_iter": 30, "tol": 0, "dtype": "float64"}
+    settings = {
+        "method": "dladmm",
+        "rho": 2.5,
+        "nu": 1.0,
+        "max_iter": 30,
+        "tol": None,
+        "dtype": "float64",
+    }
     return solve(problem, x, y, options=Options(**settings | options))
 
 

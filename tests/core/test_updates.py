@@ -8,23 +8,22 @@ import numpy as np
 import pytest
 from tolerances import EXACT_STEP, FLOAT32_STEP, ROUNDING
 
-import dladmm.core.samples
-import dladmm.core.units
-from dladmm.core.samples import Samples
-from dladmm.core.units import unit_parts
-from dladmm.core.updates import (
+import dladmm.core.engine.walks
+import dladmm.core.relaxed.units
+from dladmm.core.engine.walks import Samples
+from dladmm.core.relaxed.units import unit_parts
+from dladmm.core.relaxed.updates import (
     Backtracking,
     ClosedForm,
     Phi,
     residual,
     update_a,
     update_b,
-    update_W,
-    update_W_twice,
     update_z,
     update_z_measured,
     update_zL,
 )
+from dladmm.core.relaxed.weight_updates import update_W, update_W_twice
 from dladmm.terms.activations import activations
 from dladmm.terms.layers import Dense
 from dladmm.terms.losses import losses
@@ -87,7 +86,7 @@ class Case(NamedTuple):
 
 def make_case(rng, samples=30, n_in=7, n_out=5, weights=None):
     return Case(
-        layer=Dense(n_in, n_out),
+        layer=Dense((n_in,), n_out),
         a=rng.normal(size=(samples, n_in)),
         W=rng.uniform(0, 1, (n_out, n_in)) * rng.integers(0, 2, (n_out, n_in)),
         b=rng.normal(size=n_out),
@@ -526,7 +525,7 @@ def settings(monkeypatch):
 
     def change(**constants):
         for name, value in constants.items():
-            module = dladmm.core.samples if name == "CACHED" else dladmm.core.units
+            module = dladmm.core.engine.walks if name == "CACHED" else dladmm.core.relaxed.units
             monkeypatch.setattr(module, name, value)
         jax.clear_caches()
 

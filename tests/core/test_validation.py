@@ -8,11 +8,11 @@ import pytest
 from problems import small
 
 from dladmm import Options, Params, Problem, solve
-from dladmm.core.step_rules import Backtracking
-from dladmm.core.validation import check_options
+from dladmm.core.relaxed.step_rules import Backtracking
+from dladmm.core.validation import checked_method
 from dladmm.terms.activations import Activation
 from dladmm.terms.layers import Dense
-from dladmm.terms.loss import Loss
+from dladmm.terms.losses.base import Loss
 from dladmm.terms.regularizers import L1, L2, Box
 
 NAN, INF = float("nan"), float("inf")
@@ -111,7 +111,8 @@ BAD_OPTIONS = [
             "seed",
         )
     ],
-    *[(name, None) for name in ("method", "rho", "step_rule", "dtype", "max_iter")],
+    *[(name, None) for name in ("method", "step_rule", "dtype", "max_iter")],
+    ("residual_tol", -1.0),
     ("dtype", "float16"),
     ("max_iter", 0),
     ("max_iter", 2.5),
@@ -141,7 +142,7 @@ def test_admm_refuses_a_regularizer_it_cannot_solve(term):
 @pytest.mark.parametrize(
     ("argument", "build"),
     [
-        ("layers", lambda: parts(layers=(Dense(3, 4), Dense(5, 2)))),
+        ("layers", lambda: parts(layers=(Dense((3,), 4), Dense((5,), 2)))),
         ("layers", lambda: parts(layers=(), activations=(), regularizers=())),
         ("activations", lambda: parts(activations=())),
         ("activations", lambda: Problem.dense((4, 5, 5, 3), ["relu"])),
@@ -179,7 +180,7 @@ def parts(
 
 
 def test_parts_that_fit_are_accepted():
-    assert parts(layers=(Dense(4, 5), Dense(5, 3))) == FITTING
+    assert parts(layers=(Dense((4,), 5), Dense((5,), 3))) == FITTING
 
 
 def test_params_of_another_network_are_refused():
@@ -204,10 +205,13 @@ def test_one_dimensional_targets_are_one_column():
 
 @pytest.mark.parametrize("solver", ["fista", "authors"])
 def test_gradient_steps_on_z_L_need_a_loss_with_a_lipschitz_gradient(solver):
-    options, hinge = Options(zl_solver=solver), Problem.dense((4, 5, 3), loss="hinge")
-    refused("zl_solver", lambda: check_options(hinge, options))
-    check_options(hinge, Options(zl_solver="newton"))
-    check_options(FITTING, options)
+    options, hinge = (
+        Options(method="dladmm", zl_solver=solver),
+        Problem.dense((4, 5, 3), loss="hinge"),
+    )
+    refused("zl_solver", lambda: checked_method(hinge, options))
+    checked_method(hinge, Options(method="dladmm", zl_solver="newton"))
+    checked_method(FITTING, options)
 
 
 def test_restored_sweeps_refuse_what_has_no_gradient_and_name_the_method_that_needs_none():
@@ -225,5 +229,5 @@ def test_restored_sweeps_refuse_what_has_no_gradient_and_name_the_method_that_ne
         (Problem.dense((2, 3, 1), NoSlopes(), "huber"), "slopes of activation 1, which NoSlopes"),
     ):
         with pytest.raises(ValueError, match=f"{what} does not define; expected method='dladmm'"):
-            check_options(problem, options)
-        check_options(problem, Options(method="dladmm"))
+            checked_method(problem, options)
+        checked_method(problem, Options(method="dladmm"))

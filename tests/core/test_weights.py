@@ -12,7 +12,7 @@ ROW = 7
 
 def run(method, x, y, weights=None):
     problem, *_ = small()
-    options = Options(method=method, rho=2.5, max_iter=30, tol=0, dtype="float64")
+    options = Options(method=method, rho=2.5, max_iter=30, tol=None, dtype="float64")
     return solve(problem, x, y, sample_weight=weights, options=options)
 
 
@@ -64,7 +64,9 @@ def test_sufficient_descent_is_claimed_rightly_when_weights_sum_to_less_than_one
     """b moves most here, and its curvature is rho times the sum of the weights."""
     x = np.array([[30.0], [-30.0]])
     problem, *_ = small(sizes=(1, 1))
-    options = Options(rho=2.5, max_iter=20, tol=0, dtype="float64", dual_start="gradient")
+    options = Options(
+        method="dladmm", rho=2.5, max_iter=20, tol=None, dtype="float64", dual_start="gradient"
+    )
     zero = Params((np.zeros((1, 1)),), (np.zeros(1),))
     weights, y = [0.01, 0.01], [[5.0], [5.0]]
     result = solve(problem, x, y, sample_weight=weights, params=zero, options=options)

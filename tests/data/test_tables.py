@@ -1,6 +1,5 @@
 """Tables: three formats give the same columns; what cannot be read is refused in one sentence."""
 
-import builtins
 import datetime
 from decimal import Decimal
 
@@ -133,19 +132,6 @@ def test_duplicate_names_in_parquet_are_refused(tmp_path):
     pq.write_table(pa.table([pa.array([1]), pa.array([2])], names=["a", "a"]), tmp_path / "t.pq")
     with pytest.raises(ValueError, match="more than one column named 'a'"):
         read_table(tmp_path / "t.pq")
-
-
-def test_a_missing_extra_says_how_to_install_it(tmp_path, monkeypatch):
-    path, real = written(tmp_path, "a,b\n1,2\n"), builtins.__import__
-
-    def without_pandas(name, *rest, **options):
-        if name == "pandas":
-            raise ImportError("No module named 'pandas'", name="pandas")
-        return real(name, *rest, **options)
-
-    monkeypatch.setattr(builtins, "__import__", without_pandas)
-    with pytest.raises(ValueError, match=r"pip install 'dladmm\[table\]'"):
-        read_table(path)
 
 
 def test_wrong_arrays_are_refused():

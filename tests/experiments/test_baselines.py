@@ -9,8 +9,8 @@ import pytest
 from tolerances import EXACT_STEP, FLOAT32_STEP
 
 from dladmm import Params, Problem, forward
+from dladmm.core.evaluate import evaluate
 from dladmm.core.initial import initial_params
-from dladmm.core.lagrangian import evaluate
 from dladmm.experiments import baselines
 from dladmm.terms.regularizers import L2
 

@@ -23,7 +23,7 @@ def run(folder, method, out, every=3, iterations=15, devices=None, slow=0.0, lar
     cut_small()
     problem, x, y, weights = problem_and_rows()
     options = Options(
-        **METHODS[method], max_iter=iterations, tol=0, evaluate_every=5, devices=devices
+        **METHODS[method], max_iter=iterations, tol=None, evaluate_every=5, devices=devices
     )
     free = resource.getrlimit(resource.RLIMIT_FSIZE)
     if largest_file is not None:
@@ -35,7 +35,7 @@ def run(folder, method, out, every=3, iterations=15, devices=None, slow=0.0, lar
         y,
         sample_weight=weights,
         options=options,
-        checkpoints=Checkpoints(folder, every=every, resume=True, tell=said.append),
+        checkpoints=Checkpoints(folder, every=every, resume=True, warn=said.append),
         callback=lambda progress: time.sleep(slow),
     )
     resource.setrlimit(resource.RLIMIT_FSIZE, free)

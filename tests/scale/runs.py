@@ -36,7 +36,12 @@ def trained(name, dtype, devices, rows=None, iterations=ITERATIONS, checkpoints=
     problem, x, y, weights = problem_and_rows()
     rows = slice(None) if rows is None else rows
     options = Options(
-        **METHODS[name], max_iter=iterations, tol=0, evaluate_every=10, dtype=dtype, devices=devices
+        **METHODS[name],
+        max_iter=iterations,
+        tol=None,
+        evaluate_every=10,
+        dtype=dtype,
+        devices=devices,
     )
     return solve(
         problem,
@@ -55,10 +60,11 @@ def losses(*args, **settings):
 
 def cut_small():
     """One device has seven blocks of rows then, each of four two; the last layer three parts."""
-    from dladmm.core import samples, units
-    from dladmm.core.step_rules import ClosedForm
+    from dladmm.core.engine import walks
+    from dladmm.core.relaxed import units
+    from dladmm.core.relaxed.step_rules import ClosedForm
 
-    samples.BLOCK_ROWS, samples.CACHED, units.LEAST_UNITS = 150, 0, 1
+    walks.BLOCK_ROWS, walks.CACHED, units.LEAST_UNITS = 150, 0, 1
     assert units.unit_parts(problem_and_rows()[0].layers[-1], ClosedForm()) == 3
 
 
@@ -84,7 +90,7 @@ def as_process(coordinator, count, index, cases):
     import jax
 
     jax.distributed.initialize(coordinator, count, index)
-    from dladmm.core.sharding import make_mesh, own_rows
+    from dladmm.core.engine.devices import make_mesh, own_rows
 
     cut_small()
     rows = own_rows(N, make_mesh(None))
@@ -99,33 +105,35 @@ def collectives(sizes):
 def compiled_collectives(method, n):
     import jax.numpy as jnp
 
-    from dladmm.core import methods, stream
+    from dladmm import Options
+    from dladmm.core.engine.devices import make_mesh, replicate
     from dladmm.core.initial import initial_params
-    from dladmm.core.sharding import make_mesh, replicate
-    from dladmm.core.step_rules import ClosedForm
-    from dladmm.core.sweep import SweepOptions
+    from dladmm.core.method import Start
+    from dladmm.core.methods import method_for
+    from dladmm.core.relaxed.method import iterate
+    from dladmm.core.restored import mini_batch
+    from dladmm.core.restored.method import iterate_restored
 
     problem, x, y, weights = problem_and_rows(n)
     mesh = make_mesh(4)
     arrays = tuple(v.astype(np.float32) for v in (x, y, weights))
     params = replicate(initial_params(problem, "he", 0, jnp.dtype("float32")), mesh)
     if method == "batches":
-        batches = stream.Batches(*arrays, size=64, seed=0, mesh=mesh)
-        state, batch = stream.begin(problem, params), batches.placed(*next(batches.epoch()))
+        batches = mini_batch.Batches(*arrays, size=64, seed=0, mesh=mesh)
+        state, batch = mini_batch.begin(problem, params), batches.placed(*next(batches.epoch()))
         one = np.float32(1)
-        refresh = stream.refresh.lower(problem, state, batch, first=False)
-        step = stream.batch_step.lower(problem, state, batch, one, one)
+        refresh = mini_batch.refresh.lower(problem, state, batch, first=False)
+        step = mini_batch.batch_step.lower(problem, state, batch, one, one)
         return found_collectives(refresh.compile().as_text() + step.compile().as_text())
-    how = methods.FullBatch() if method == "restored" else methods.Relaxed(method)
-    data = how.prepare(problem, arrays, mesh)
-    state = how.begin(problem, data, params, methods.Start())
+    how = method_for(problem, Options(**METHODS[method]))
+    data = how.prepare(arrays, mesh)
+    state = how.begin(data, params, Start())
     if method == "restored":
-        lowered = methods.iterate_restored.lower(problem, data, state)
+        lowered = iterate_restored.lower(problem, data, state)
     else:
         one, flag = replicate((np.float32(1), np.asarray(False)), mesh)
-        options = SweepOptions(ClosedForm(), "newton")
         given = (data, state.rows, state.params, one, one, flag)
-        lowered = methods.iterate.lower(method, problem, options, *given)
+        lowered = iterate.lower(type(how).sweep, problem, how.options, *given)
     return found_collectives(lowered.compile().as_text())
 
 

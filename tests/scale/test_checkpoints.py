@@ -31,11 +31,8 @@ from dladmm.core.snapshot import Snapshot, differences, rows_digest
 RUNS = Path(__file__).with_name("kept_runs.py")
 KILLS = 20
 LIMIT_SECONDS = 300  # for a run of a second
-pytestmark = [
-    pytest.mark.xdist_group("checkpoints"),  # one worker has the server
-    # Of what orbax leaves behind when a file is missing: callbacks of a loop it has closed.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+# Of what orbax leaves behind when a file is missing: callbacks of a loop it has closed.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
 @pytest.fixture(autouse=True)
@@ -157,7 +154,7 @@ def wait_for(happened, seconds=60):
 
 
 def options(**more):
-    return Options(method="restored", max_iter=9, tol=0, dtype="float64", **more)
+    return Options(**{"method": "restored", "max_iter": 9, "tol": None, "dtype": "float64"} | more)
 
 
 def train(folder, *, rows=slice(None), resume=True, hidden=None, every=2, **more):
@@ -239,7 +236,7 @@ def test_a_damaged_checkpoint_is_skipped_with_a_warning(kept, tmp_path, damage):
 @pytest.mark.parametrize(
     ("other", "named"),
     [
-        ({"hidden": 5}, "network '6-8-3' instead of '6-5-3'"),
+        ({"hidden": 5}, "layer 1 {'layer': 'dense', 'inputs': [6], 'outputs': 8} instead of"),
         ({"rows": slice(1, None)}, "samples 200 instead of 199"),
         ({"rows": slice(None, None, -1)}, "other inputs, other targets, other sample weights"),
         ({"method": "dladmm"}, "method 'restored' instead of 'dladmm'"),
@@ -251,6 +248,22 @@ def test_the_checkpoint_of_another_run_is_refused_by_what_differs(kept, other, n
         train(kept, **other)
     assert named in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_a_run_with_other_rows_held_out_is_another_run(tmp_path):
+    problem, x, y, _ = problem_and_rows(200)
+    keeping = Checkpoints(tmp_path / "run", every=2, resume=True)
+
+    def run(held_out):
+        return solve(
+            problem, x, y, validation=held_out, options=options(max_iter=5), checkpoints=keeping
+        )
+
+    run((x[:50], y[:50], None))
+    for other in (None, (x[50:100], y[50:100], None)):
+        with pytest.raises(ValueError, match="is of another run: it has other held-out rows"):
+            run(other)
+    assert run((x[:50], y[:50], None)).resumed_from == 4
 
 
 def test_a_checkpoint_that_knows_more_than_the_run_is_another_run_s():
@@ -290,7 +303,7 @@ def test_a_folder_that_is_gone_costs_the_checkpoints_and_not_the_run(tmp_path):
                 with suppress(IsADirectoryError):
                     folder.write_text("a file")
 
-    keeping = Checkpoints(folder, every=2, tell=told.append)
+    keeping = Checkpoints(folder, every=2, warn=told.append)
     ended = solve(
         problem,
         x,
@@ -339,7 +352,7 @@ def test_the_end_of_a_shorter_run_does_not_change_a_longer_one(tmp_path, length)
 
 
 def estimator(**more):
-    return DLADMMClassifier((8,), random_state=0, dtype="float64", tol=0, max_iter=12, **more)
+    return DLADMMClassifier((8,), random_state=0, dtype="float64", tol=None, max_iter=12, **more)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

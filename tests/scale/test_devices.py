@@ -7,14 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 import jax
 import pytest
 from runs import METHODS, found_collectives, problem_and_rows
 
 from dladmm import Options
-from dladmm.core import sharding
-from dladmm.memory import exchanged_bytes
+from dladmm.core.engine import devices
+from dladmm.core.methods import method_for
 
 RUNS = Path(__file__).with_name("runs.py")
 DEVICES = (1, 2, 4)  # against None: no mesh at all
@@ -22,7 +23,21 @@ SCALARS = 60  # at most, that an iteration adds up besides what `exchanged_bytes
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4}  # relative, of the loss after 50 iterations
 
 
-def start(name, devices=1, **settings):
+@pytest.fixture(scope="module", autouse=True)
+def programs(tmp_path_factory):
+    """Programs that one test has compiled serve the next; the flags are the same, as they must be.
+
+    Of several processes only the first one writes, and tests of one file run one after the other.
+    """
+    cache = {
+        "JAX_COMPILATION_CACHE_DIR": str(tmp_path_factory.mktemp("programs")),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
+    with mock.patch.dict(os.environ, cache):
+        yield
+
+
+def start(name, devices=4, **settings):
     flags = (
         f"--xla_force_host_platform_device_count={devices}"
         " --xla_cpu_collective_call_terminate_timeout_seconds=600"  # two cores may be busy
@@ -48,7 +63,7 @@ def result(process):
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_many_devices_give_the_loss_of_one(method, dtype):
     cases = [{"method": method, "dtype": dtype, "devices": count} for count in (None, *DEVICES)]
-    one, *others = result(start("on_devices", max(DEVICES), cases=cases))
+    one, *others = result(start("on_devices", cases=cases))
     assert one[-1] < one[0]
     for many in others:
         assert len(one) == len(many) == 50
@@ -63,7 +78,7 @@ def test_processes_give_the_loss_of_one_device(count):
     with socket.create_server(("127.0.0.1", 0)) as free:
         coordinator = f"127.0.0.1:{free.getsockname()[1]}"
     shared = {"coordinator": coordinator, "count": count, "cases": cases}
-    running = [start("as_process", index=index, **shared) for index in range(count)]
+    running = [start("as_process", 1, index=index, **shared) for index in range(count)]
     found = [result(process) for process in running]
     assert all(one == found[0] for one in found)
     alone = result(start("on_devices", cases=[case | {"devices": None} for case in cases]))
@@ -74,7 +89,7 @@ def test_processes_give_the_loss_of_one_device(count):
 @pytest.mark.slow
 def test_a_run_goes_on_with_another_number_of_devices(tmp_path):
     settings = {"folder": str(tmp_path / "run"), "method": "dladmm", "counts": [4, 2, 3, 1, 4]}
-    resumed_from, found, alone = result(start("moved", 4, **settings))
+    resumed_from, found, alone = result(start("moved", **settings))
     assert resumed_from == [0, 5, 15, 25, 35]  # the last one before each part's own end
     assert len(found) == len(alone) == 50
     assert found[-1] == pytest.approx(alone[-1], rel=TOLERANCE["float64"])
@@ -83,12 +98,12 @@ def test_a_run_goes_on_with_another_number_of_devices(tmp_path):
 @pytest.mark.slow
 def test_only_all_reduces_cross_and_their_size_does_not_depend_on_the_samples():
     problem = problem_and_rows()[0]
-    for method, found in result(start("collectives", 4, sizes=[20_011, 60_013])).items():
+    for method, found in result(start("collectives", sizes=[20_011, 60_013])).items():
         (kinds, size), (kinds_of_more, size_of_more) = found
         assert kinds == kinds_of_more == ["all-reduce"]
         assert size == size_of_more
-        foretold = exchanged_bytes(problem, Options(**METHODS[method]))
-        assert foretold < size <= foretold + 4 * SCALARS
+        estimated = method_for(problem, Options(**METHODS[method])).exchanged_bytes(itemsize=4)
+        assert estimated < size <= estimated + 4 * SCALARS
 
 
 def fake_devices(*owners):
@@ -100,15 +115,15 @@ def fake_devices(*owners):
     [((0, 1, 0, 1), "those of a process one after the other"), ((0, 0), "has none of process 1")],
 )
 def test_a_mesh_that_rows_cannot_be_dealt_to_is_refused(monkeypatch, owners, words):
-    monkeypatch.setattr(sharding.jax, "process_count", lambda: 2)
-    monkeypatch.setattr(sharding.jax, "devices", lambda: fake_devices(*owners))
+    monkeypatch.setattr(devices.jax, "process_count", lambda: 2)
+    monkeypatch.setattr(devices.jax, "devices", lambda: fake_devices(*owners))
     with pytest.raises(ValueError, match=words):
-        sharding.make_mesh(len(owners))
+        devices.make_mesh(len(owners))
 
 
 def test_a_list_and_a_mesh_of_devices_are_taken():
     here = jax.devices()[:1]
-    assert sharding.make_mesh(here) == sharding.make_mesh(sharding.make_mesh(1))
+    assert devices.make_mesh(here) == devices.make_mesh(devices.make_mesh(1))
 
 
 def test_the_search_for_collectives_finds_them():

@@ -9,17 +9,24 @@ import subprocess
 import sys
 import time
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pandas as pd
 import psutil
 import pytest
 
-from dladmm.processes import LOST_ANOTHER, Child, how_to_resume, join, watch
+from dladmm.cli.processes import LOST_ANOTHER, Child, how_to_resume, join, wait_for_all
 
-pytestmark = pytest.mark.xdist_group("launch")  # one worker trains what they all compare with
 PROMISED_SECONDS = 60  # within which the others end
 FIT = ("digits", "--hidden", "12", "--max-iter", "30", "--dtype", "float64", "--json")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def programs(tmp_path_factory):
+    """A run that goes on, and the next test, find the programs that an earlier run has compiled."""
+    with mock.patch.dict(os.environ, {"DLADMM_CACHE": str(tmp_path_factory.mktemp("programs"))}):
+        yield
 
 
 def dladmm(*arguments):
@@ -185,7 +192,7 @@ def test_processes_that_cannot_be_joined_are_refused(given, words):
 def test_who_died_first_is_blamed_and_not_who_noticed(codes, blamed):
     ended = [SimpleNamespace(poll=lambda code=code: code, returncode=code) for code in codes]
     children = [Child(number, process, None) for number, process in enumerate(ended)]
-    assert watch(children).number == blamed
+    assert wait_for_all(children).number == blamed
 
 
 def test_the_command_that_resumes_is_the_command_itself():

@@ -1,13 +1,12 @@
 """How the time of an iteration grows with samples and with width: exponents of a power law."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from dladmm.bench.iteration import bench_iteration, describe_machine
+from dladmm.bench.iteration import bench_iteration
+from dladmm.experiments.machine import describe_machine
 
 SAMPLES = (11_000, 22_000, 33_000, 44_000, 55_000)
 WIDTHS = (200, 400, 600, 800, 1_000)
@@ -22,13 +21,13 @@ def bench_growth(
     samples: Sequence[int] = SAMPLES,
     widths: Sequence[int] = WIDTHS,
     repeats: int = 3,
-    tell: Callable[[str], None] = lambda line: None,
+    show: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
     """Two series, each with the other size at its largest; the exponents of both."""
 
     def measure(n_samples: int, width: int) -> dict[str, Any]:
         figures = bench_iteration(n_samples, (width, width), repeats)
-        tell(
+        show(
             f"{n_samples:>7,} samples x {width:>5,} neurons:"
             f" {figures['seconds_per_iteration']:.3f} s, ratio {figures['ratio']:.2f}"
         )

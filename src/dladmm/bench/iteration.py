@@ -1,12 +1,8 @@
 """How close one iteration comes to the time of its matrix products, and what memory it takes."""
 
-from __future__ import annotations
-
-import platform
 import statistics
 import time
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +10,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dladmm._version import __version__
 from dladmm.bench.products import floor_seconds, iteration_products
+from dladmm.core.data import Data, make_data
+from dladmm.core.engine.process import return_freed_memory
+from dladmm.core.engine.walks import blocks_for
 from dladmm.core.initial import initial_params
-from dladmm.core.methods import iterate
+from dladmm.core.memory import kernel_figure
+from dladmm.core.params import Params
 from dladmm.core.problem import Problem
-from dladmm.core.samples import blocks_for
-from dladmm.core.state import Data, Params, Rows, State, make_data, state_from_params
-from dladmm.core.step_rules import ClosedForm
-from dladmm.core.sweep import SweepOptions
-from dladmm.environment import return_freed_memory
-from dladmm.memory import file_lines, kernel_figure
+from dladmm.core.relaxed.method import iterate
+from dladmm.core.relaxed.state import Rows, State, state_from_params
+from dladmm.core.relaxed.step_rules import ClosedForm
+from dladmm.core.relaxed.sweep import SweepOptions, dladmm_sweep
+from dladmm.experiments.machine import describe_machine
 
 RHO, NU = 1.5, 1.0
 OPTIONS = SweepOptions(ClosedForm(), "newton")
@@ -44,7 +42,7 @@ def bench_iteration(
     penalties = (jnp.float32(RHO), jnp.float32(NU), jnp.asarray(False))
     began = time.perf_counter()
     variables = (state.rows, state.params)
-    compiled = iterate.lower("dladmm", problem, OPTIONS, data, *variables, *penalties).compile()
+    compiled = iterate.lower(dladmm_sweep, problem, OPTIONS, data, *variables, *penalties).compile()
     compile_seconds = time.perf_counter() - began
     del data, state, variables
     # The backend's and the compiler's memory is not the run's: both are there by now.
@@ -98,33 +96,14 @@ def random_run(problem: Problem, n_samples: int) -> tuple[Data, State]:
     blocks, padding = blocks_for(n_samples)
     rows = n_samples + padding
     rng = np.random.default_rng(0)
-    x = jnp.asarray(rng.random((rows, problem.layers[0].n_in), dtype=np.float32))
+    x = jnp.asarray(rng.random((rows, *problem.in_shape), dtype=np.float32))
     x.block_until_ready()  # what was copied on its way is gone before the state is there
-    n_out = problem.layers[-1].n_out
+    (n_out,) = problem.out_shape
     y = jax.nn.one_hot(rng.integers(0, n_out, rows), n_out)
     weights = jnp.asarray((np.arange(rows) < n_samples).astype(np.float32)) if padding else None
     data = make_data(problem, x, y, weights, blocks)
     params = initial_params(problem, "he", 0, jnp.dtype("float32"))
     return data, jax.block_until_ready(state_from_params(problem, params, data, True))
-
-
-def describe_machine() -> dict[str, Any]:
-    """The processor, the cores and the versions a figure was measured with."""
-    names = [
-        line.split(":", 1)[1].strip()
-        for line in file_lines("/proc/cpuinfo")
-        if line.startswith("model name")
-    ]
-    return {
-        "processor": names[0] if names else platform.processor(),
-        "cores": len(names) or None,
-        "memory_gib": round(kernel_figure("/proc/meminfo", "MemTotal") / 2**30, 1),
-        "python": platform.python_version(),
-        "jax": jax.__version__,
-        "numpy": version("numpy"),
-        "dladmm": __version__,
-        "date": time.strftime("%Y-%m-%d"),
-    }
 
 
 def _resident_bytes() -> int:

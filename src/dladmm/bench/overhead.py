@@ -1,16 +1,14 @@
 """What a fit spends on anything but iterating, once its programs are compiled."""
 
-from __future__ import annotations
-
 import time
 import warnings
 from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
-from dladmm.bench.iteration import describe_machine
 from dladmm.data.datasets import load_dataset
-from dladmm.estimators import DLADMMClassifier
+from dladmm.estimators.classifier import DLADMMClassifier
+from dladmm.experiments.machine import describe_machine
 
 ITERATIONS = 20
 
@@ -26,8 +24,7 @@ def bench_overhead(
 
     def seconds(method: str, iterations: int) -> float:
         model = DLADMMClassifier(
-            method=method, max_iter=iterations, tol=0, stop_at_noise=False, random_state=0,
-            n_iter_no_change=10**9,
+            method=method, max_iter=iterations, tol=None, random_state=0,
         )  # fmt: skip
         began = time.perf_counter()
         model.fit(data.x_train, data.y_train)

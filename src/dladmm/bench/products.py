@@ -1,7 +1,5 @@
 """The matrix products one dlADMM iteration cannot do without, and how long they alone take."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dladmm.core.samples import Folded, Samples, blocks_for
+from dladmm.core.engine.walks import Folded, Samples, blocks_for
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,6 @@ Every racer has the same data and network, and JAX's the same initial weights an
 clock runs only while a racer trains; compilation is timed apart, by an iteration thrown away.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import statistics
@@ -17,12 +15,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from dladmm.bench.iteration import describe_machine
 from dladmm.data.datasets import Dataset
 from dladmm.experiments import baselines
-from dladmm.experiments.course import Course, image_course
-from dladmm.experiments.laps import timed
-from dladmm.files import write_atomically
+from dladmm.experiments.machine import describe_machine
+from dladmm.experiments.setup import Setup, image_setup
+from dladmm.experiments.timing import timed
+from dladmm.io.files import write_atomically
 
 FULL_RATES = (1e-3, 3e-3, 1e-2)
 MINI_RATES, MINI_BATCHES = (1e-3, 3e-3), (128, 512)
@@ -65,8 +63,8 @@ def mini_racers() -> list[Racer]:
     return [*racers, Racer("MLPClassifier", baselines.scikit_learn)]
 
 
-def laps(
-    racer: Racer, c: Course, seed: int, limit: float, with_loss: bool
+def measured(
+    racer: Racer, c: Setup, seed: int, limit: float, with_loss: bool
 ) -> Iterator[dict[str, float]]:
     """One record per `next` up to `limit` iterations; the first also has the compilation's time."""
     began = time.perf_counter()
@@ -74,16 +72,16 @@ def laps(
     cold = time.perf_counter() - began
     trainer = racer.start(c.problem, c.arrays, c.weights(seed), seed)
     count = math.ceil(limit / racer.per_next - 1e-9)
-    for k, lap in enumerate(timed(trainer, c, count, with_loss), 1):
+    for k, point in enumerate(timed(trainer, c, count, with_loss), 1):
         row = {
             "iteration": k * racer.per_next,
-            "seconds": lap.seconds,
-            "test_accuracy": float(lap.test.accuracy),
+            "seconds": point.seconds,
+            "test_accuracy": float(point.test.accuracy),
         }
-        if lap.training is not None:
-            row["train_loss"] = float(lap.training.loss)
+        if point.training is not None:
+            row["train_loss"] = float(point.training.loss)
         if k == 1:
-            row["compile_seconds"] = max(cold - lap.seconds, 0.0)
+            row["compile_seconds"] = max(cold - point.seconds, 0.0)
         yield {name: float(f"{value:.6g}") for name, value in row.items()}
 
 
@@ -97,7 +95,7 @@ def race(
     iterations: int,
     only: tuple[str, ...] = (),
     records: Path | None = None,
-    tell: Callable[[str], None] = lambda line: None,
+    show: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
     """Run every racer from every seed to the target; a record on disk is not run again.
 
@@ -105,7 +103,7 @@ def race(
     longer than that run is out. Mini-batches: it is the data set's test accuracy, and `iterations`
     are epochs. `only` leaves out racers whose names begin otherwise.
     """
-    c = image_course(data, samples, hidden)
+    c = image_setup(data, samples, hidden)
     racers = _chosen(mini_racers() if mini else full_racers(), only)
     runs: list[dict[str, Any]] = []
     for seed in range(seeds):
@@ -118,18 +116,18 @@ def race(
             )
             file = None if records is None else records / f"{name}.json"
             run = json.loads(file.read_text()) if file is not None and file.exists() else {}
-            if run.get("limit") != iterations:
+            if run.get("limit") != iterations or "curve" not in run:
                 run = _run(racer, c, seed, iterations, target, deadline, mini)
                 if file is not None:
                     file.parent.mkdir(parents=True, exist_ok=True)
                     with write_atomically(file) as part:
                         part.write_text(json.dumps(run))
             if math.isnan(target):  # Adam at 1e-3 has run to its end
-                last = run["laps"][-1]
+                last = run["curve"][-1]
                 target, deadline = last["train_loss"], SLACK * last["seconds"]
-            run |= _reached(run["laps"], target, mini)
+            run |= _reached(run["curve"], target, mini)
             runs.append(run)
-            tell(f"{data.name} seed {seed}  {_line(run)}")
+            show(f"{data.name} seed {seed}  {_line(run)}")
     return {
         "data": data.name,
         "samples": len(c.arrays[0]),
@@ -155,27 +153,27 @@ def _chosen(racers: list[Racer], only: tuple[str, ...]) -> list[Racer]:
 
 
 def _run(
-    racer: Racer, c: Course, seed: int, limit: int, target: float, deadline: float, mini: bool
+    racer: Racer, c: Setup, seed: int, limit: int, target: float, deadline: float, mini: bool
 ) -> dict[str, Any]:
     kept: list[dict[str, float]] = []
-    for lap in laps(racer, c, seed, limit, with_loss=not mini):
-        kept.append(lap)
-        reached = not math.isnan(target) and _has_reached(lap, target, mini)
-        if reached or lap["seconds"] > deadline:
+    for point in measured(racer, c, seed, limit, with_loss=not mini):
+        kept.append(point)
+        reached = not math.isnan(target) and _has_reached(point, target, mini)
+        if reached or point["seconds"] > deadline:
             break
     machine = describe_machine()
-    return {"racer": racer.name, "seed": seed, "limit": limit, "laps": kept, "machine": machine}
+    return {"racer": racer.name, "seed": seed, "limit": limit, "curve": kept, "machine": machine}
 
 
-def _has_reached(lap: dict[str, float], target: float, mini: bool) -> bool:
-    return lap["test_accuracy"] >= target if mini else lap["train_loss"] <= target
+def _has_reached(point: dict[str, float], target: float, mini: bool) -> bool:
+    return point["test_accuracy"] >= target if mini else point["train_loss"] <= target
 
 
 def _reached(kept: list[dict[str, float]], target: float, mini: bool) -> dict[str, Any]:
     """Where the target was reached; None, printed as never, where it was not."""
-    lap = next((lap for lap in kept if _has_reached(lap, target, mini)), None)
+    point = next((point for point in kept if _has_reached(point, target, mini)), None)
     names = ("iteration", "seconds", "test_accuracy")
-    return {"target": target} | {name: lap[name] if lap else None for name in names}
+    return {"target": target} | {name: point[name] if point else None for name in names}
 
 
 def _line(run: dict[str, Any]) -> str:
@@ -196,6 +194,6 @@ def _table(runs: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any]]
             middle = statistics.median(values)
             row[key] = middle if math.isfinite(middle) else None
         # Only the first seed compiles; the others find the program.
-        row["compile_seconds"] = max(run["laps"][0]["compile_seconds"] for run in mine)
+        row["compile_seconds"] = max(run["curve"][0]["compile_seconds"] for run in mine)
         rows.append(row)
     return rows

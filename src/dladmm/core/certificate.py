@@ -1,32 +1,14 @@
 """What a run proves about itself, from its records and the state it ended in."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dladmm.core.problem import Problem
+from dladmm.core.method import Account, Method, Row
 
 # Relative slack when L_rho is compared with its last value: rounding, not a rise.
 RISE_TOLERANCE = {"float64": 1e-10, "float32": 1e-5}
-
-
-def descent_constant(
-    rho: float, nu: float, H: float, theta: float, tau: float, mass: float = math.inf
-) -> float:
-    """C_2 of Property 2: min(nu/2, C_1, theta/2, tau/2), not positive unless rho > 2 H.
-
-    The b steps gain min(nu, rho) mass/2, mass the sum of sample weights: more than nu/2 or C_1
-    unless the weights sum to less than one sample.
-
-    The paper prints theta and tau where their halves belong, which is violated in practice, and
-    C_1 = rho/2 - H/2 - H^2/rho from an inequality that lacks a factor 2; convexity of R repairs it
-    as rho/2 - 2 H^2/rho, positive for the same rho > 2 H.
-    """
-    C1 = rho / 2 - 2 * H**2 / rho if math.isfinite(H) else -math.inf
-    return min(nu / 2, C1, theta / 2, tau / 2, min(nu, rho) * mass / 2)
 
 
 @dataclass(frozen=True)
@@ -34,7 +16,7 @@ class Certificate:
     """Which conditions of the theory held, what was observed, and what follows from both.
 
     Quantities a method does not have are NaN; `accepted` is the share of iterations whose step
-    passed the safeguard, which only restored sweeps have.
+    passed the safeguard, which only restored sweeps have. `objective` is what `rises` counts.
     """
 
     method: str
@@ -59,6 +41,8 @@ class Certificate:
     gap: float
     accepted: float
     theorems: dict[str, str]
+    objective: str = "L_rho"
+    unit: str = "iterations"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: no infinities or NaN."""
@@ -70,11 +54,23 @@ class Certificate:
 
     def summary(self) -> str:
         """The certificate in plain words."""
-        if self.method == "restored":
-            return "\n".join([*self._restored(), *self._theorem_lines()])
+        lines = [f"{self.method}: {self.status} after {self.n_iter} {self.unit}"]
+        if self.has_penalties:
+            lines += self._relaxed_lines()
+        else:
+            lines += self._restored_lines()
+        return "\n".join(
+            [*lines, *(f"  {name:<21} {text}" for name, text in self.theorems.items())]
+        )
+
+    @property
+    def has_penalties(self) -> bool:
+        """Whether the run was on L_rho, which has penalties, or on the loss itself."""
+        return self.objective == "L_rho"
+
+    def _relaxed_lines(self) -> list[str]:
         condition = "holds" if self.rho_exceeds_2H else "does not hold"
-        lines = [
-            f"{self.method}: {self.status} after {self.n_iter} iterations",
+        return [
             f"  condition rho > 2H    {condition}: rho = {self.rho:.3g}, H = {self.lipschitz:.3g}",
             f"  Lemma 2 at the start  {'yes' if self.lemma2_at_start else 'no'};"
             f" max |grad R + u| = {self.lemma2_violation:.2g} since",
@@ -84,24 +80,18 @@ class Certificate:
             f"  at the end            |subgradient| = {self.subgradient_norm:.3g},"
             f" |r| = {self.residual:.3g}, feed-forward gap = {self.gap:.3g}",
         ]
-        return "\n".join([*lines, *self._theorem_lines()])
 
-    def _restored(self) -> list[str]:
-        rose = f"{self.rises} times, first at iteration {self.first_rise}"
-        if math.isnan(self.accepted):
-            return [
-                f"{self.method}, mini-batches: {self.status} after {self.n_iter} epochs",
-                f"  the mean loss rose    {rose if self.rises else 'never'}, from epoch to epoch",
-            ]
-        return [
-            f"{self.method}: {self.status} after {self.n_iter} iterations",
-            f"  the true loss rose    {rose if self.rises else 'never, regularisers included'}",
-            f"  steps accepted        {100 * self.accepted:.0f} % of the iterations",
-            f"  at the end            |subgradient| = {self.subgradient_norm:.3g}",
-        ]
-
-    def _theorem_lines(self) -> list[str]:
-        return [f"  {name:<21} {text}" for name, text in self.theorems.items()]
+    def _restored_lines(self) -> list[str]:
+        monotone = math.isfinite(self.accepted)  # every step was checked against the loss
+        never = f"never, {'regularisers included' if monotone else 'from epoch to epoch'}"
+        first = f"first in {self.unit.removesuffix('s')} {self.first_rise}"
+        rose = f"{self.rises} times, {first}" if self.rises else never
+        lines = [f"  {f'{self.objective} rose':<21} {rose}"]
+        if monotone:
+            lines.append(f"  steps accepted        {100 * self.accepted:.0f} % of the iterations")
+        if math.isfinite(self.subgradient_norm):
+            lines.append(f"  at the end            |subgradient| = {self.subgradient_norm:.3g}")
+        return lines
 
     def _rises(self) -> str:
         if not self.rises:
@@ -119,41 +109,36 @@ class Certificate:
 
 
 def certify(
-    problem: Problem,
+    method: Method,
     *,
-    method: str,
     status: str,
     dtype: str,
-    rows: Sequence[Mapping[str, float]],
+    rows: Sequence[Row],
     start: float,
     mass: float,
     lemma2_at_start: bool,
     subgradient_norm: float,
 ) -> Certificate:
-    """The certificate of a run: `rows` are its records, `start` the L_rho it began with,
+    """The certificate of a run: `rows` are its records, `start` the objective it began with,
     `mass` the sum of the sample weights."""
-    H, tolerance = problem.loss.lipschitz, RISE_TOLERANCE[dtype]
-    rises: list[tuple[int, float]] = []
-    descent_met, least_C2 = True, math.inf
-    before: Mapping[str, float] | None = None
+    H, tolerance = method.problem.loss.lipschitz, RISE_TOLERANCE[dtype]
+    drops, rises = [], []
+    before: Mapping[str, float] = {"lagrangian": start}
     for k, row in enumerate(rows, 1):
-        value = start if before is None else before["lagrangian"]
-        same = before is None or all(before.get(c) == row.get(c) for c in ("rho", "nu"))
-        drop, scale = value - row["lagrangian"], max(abs(value), abs(row["lagrangian"]))
-        rising = same and not row["restarted"] and drop < -tolerance * scale
-        if rising:
+        scale = max(abs(before["lagrangian"]), abs(row["lagrangian"]))
+        same = k == 1 or all(before.get(c) == row.get(c) for c in ("rho", "nu"))
+        comparable = same and not row["restarted"]
+        drop = before["lagrangian"] - row["lagrangian"] if comparable else math.nan
+        drops.append((drop, tolerance * scale))
+        if drop < -tolerance * scale:
             rises.append((k, -drop / scale))
-        if method == "dladmm":
-            C2 = descent_constant(row["rho"], row["nu"], H, row["theta"], row["tau"], mass)
-            least_C2 = min(least_C2, C2)
-            if same and not row["restarted"]:
-                descent_met &= drop >= C2 * row["moved"] - tolerance * scale
         before = row
-    last = rows[-1] if rows else {}
-    claims_descent = bool(rows) and least_C2 > 0 and method == "dladmm"
+    last: Mapping[str, float] = rows[-1] if rows else {}
     rho = last.get("rho", math.nan)
+    guarantee = method.guarantee(Account(rows, drops, mass, lemma2_at_start))
+    accepted = [row["accepted"] for row in rows if "accepted" in row]
     return Certificate(
-        method=method,
+        method=method.name,
         status=status,
         n_iter=len(rows),
         rho=rho,
@@ -166,61 +151,15 @@ def certify(
         largest_rise=max((size for _, size in rises), default=0.0),
         first_rise=rises[0][0] if rises else None,
         rise_tolerance=tolerance,
-        sufficient_descent=descent_met if claims_descent else None,
-        least_C2=least_C2 if math.isfinite(least_C2) else math.nan,
+        sufficient_descent=guarantee.sufficient_descent,
+        least_C2=guarantee.least_C2,
         c_k=last.get("c_k", math.nan),
         k_c_k=last.get("k_c_k", math.nan),
         subgradient_norm=subgradient_norm,
         residual=last.get("residual", math.nan),
         gap=last.get("gap", math.nan),
-        accepted=sum(row["accepted"] for row in rows) / len(rows)
-        if "accepted" in last
-        else math.nan,
-        theorems=_theorems(problem, method, rows, lemma2_at_start),
+        accepted=sum(accepted) / len(accepted) if accepted else math.nan,
+        theorems=guarantee.theorems,
+        objective=method.objective_name,
+        unit=method.unit,
     )
-
-
-def _theorems(
-    problem: Problem, method: str, rows: Sequence[Mapping[str, float]], lemma2_at_start: bool
-) -> dict[str, str]:
-    """Each theorem of the paper: whether its conditions hold here, and which do not."""
-    if method == "restored" and rows and "accepted" not in rows[0]:
-        return {
-            "Guarantee": "none: steps on mini-batches are capped and watched for blow-ups, but no"
-            " step is checked against the loss of all samples"
-        }
-    if method == "restored":
-        discontinuous = any(not f.continuous for f in problem.activations)
-        return {
-            "Guarantee": "every accepted step lowers the true loss"
-            + (
-                "; hidden weights under a discontinuous activation have no gradient, so the"
-                " subgradient is that of their targets, not of the loss"
-                if discontinuous
-                else " by a share of what its slope promises"
-            ),
-            "Theorems 1-3": "are about L_rho away from feasible points, which this method restores",
-        }
-    if method != "dladmm":
-        return {"Theorems 1-3": f"do not speak of method {method!r}"}
-    H = problem.loss.lipschitz
-    missing = []
-    if not math.isfinite(H):
-        missing.append("the loss has no Lipschitz gradient")
-    elif any(row["rho"] <= 2 * H for row in rows):
-        missing.append("rho > 2H did not hold throughout")
-    if any(row["rho"] != rows[0]["rho"] or row["nu"] != rows[0]["nu"] for row in rows):
-        missing.append("rho or nu changed")
-    if not lemma2_at_start:
-        missing.append("u did not start at -grad R(z_L)")
-    if any(row["exhausted"] for row in rows):
-        missing.append("a backtracking ran out of trials")
-    if any(not f.continuous for f in problem.activations):
-        missing.append("an activation is not continuous")
-    covered = "does not apply: " + "; ".join(missing) if missing else "applies"
-    return {
-        "Theorem 1": f"{covered} (descent and the subgradient bound; not boundedness)",
-        "Theorem 2": "does not apply: the objective is not known to be coercive, nor argmin_z"
-        " continuous, so limit points are not covered",
-        "Theorem 3": f"{covered} (rate of c_k)",
-    }

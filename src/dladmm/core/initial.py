@@ -1,16 +1,15 @@
 """Where the weights start: random, on the scale of the data."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dladmm.core.data import Arrays
+from dladmm.core.engine.devices import over_processes
+from dladmm.core.params import Params
 from dladmm.core.problem import Problem
-from dladmm.core.sharding import over_processes
-from dladmm.core.state import Params
 
 INITIALIZERS = ("scaled", "he", "paper")
 
@@ -18,12 +17,7 @@ INITIALIZERS = ("scaled", "he", "paper")
 FIRST_LAYER = 0.4
 
 
-def params_for_data(
-    problem: Problem,
-    init: str,
-    seed: int,
-    arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None],
-) -> Params:
+def params_for_data(problem: Problem, init: str, seed: int, arrays: Arrays) -> Params:
     """Random weights on the scale of x, y and sample weights, those of all processes together."""
     x, y, weights = arrays
     scale, output = root_mean_square(x, weights), pooled_scale(problem, y, weights)
@@ -58,7 +52,7 @@ def initial_params(
         if init == "paper":
             spread, bias = 0.1, 0.1 * jax.random.normal(keys[2 * l + 1], layer.bias_shape, dtype)
         else:
-            spread = (2 / layer.fan_in) ** 0.5
+            spread = layer.initial_scale
         if l == 0 and init != "paper":
             spread *= (FIRST_LAYER if init == "scaled" else 1) / input_scale
         drawn = spread * drawn
@@ -71,7 +65,8 @@ def initial_params(
 
 def root_mean_square(x: np.ndarray, weights: np.ndarray | None) -> float:
     """The weighted root mean square of the entries of x; 1 where all are zero."""
-    squares = np.einsum("ij,ij->i", x, x, dtype=np.float64) / x.shape[1]
+    rows = x.reshape(len(x), -1)
+    squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64) / rows.shape[1]
     omega = np.ones(len(squares)) if weights is None else weights
     total, count = over_processes([float(squares @ omega), float(omega.sum())]).sum(0)
     return float(np.sqrt(total / count)) or 1.0

@@ -1,48 +1,46 @@
-"""How to solve, what a callback sees, and what a run leaves."""
+"""How to solve: the one set of defaults, for `solve`, the estimators and the command line.
 
-from __future__ import annotations
+Nothing here needs JAX, so that `dladmm --help` can show the defaults at once.
+"""
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
-from dladmm.core.certificate import Certificate
-from dladmm.core.restored import Restored
-from dladmm.core.schedules import Schedule
-from dladmm.core.state import Params, State
-from dladmm.core.step_rules import StepRule
-from dladmm.core.stream import Stream
+from dladmm.core.relaxed.schedules import Schedule
+from dladmm.core.relaxed.step_rules import StepRule
 
-
-class Status(StrEnum):
-    """Why a run ended."""
-
-    CONVERGED = "converged"
-    MAX_ITER = "max_iter"
-    STOPPED = "stopped"
-    INTERRUPTED = "interrupted"
-    DIVERGED = "diverged"
+# The network that estimators and the command line train unless told otherwise.
+HIDDEN = (100,)
+ACTIVATION = "relu"
+ALPHA = 1e-4  # l2 strength
 
 
 @dataclass(frozen=True)
 class Options:
     """How to solve. Penalties are per sample: they do not depend on the number of samples.
 
-    init: where the weights start; "auto" is the method's own choice. dual_start: "gradient" for
-    u = -grad R(z_L), which Lemma 2 needs; "zero" as in the authors' code; "auto" takes the gradient
-    where rho > 2H. `tol` stops the run once the residual per output and the relative change of
-    (W, b) stay below it for `patience` iterations; 0 never does. The real loss is recorded every
-    `evaluate_every` iterations; running products are recomputed every `refresh_every`. After a
+    rho: None is 0.1 for classes and 3H for numbers. init: where the weights start; "auto" is the
+    method's own choice. dual_start: "gradient" for u = -grad R(z_L), which Lemma 2 needs; "zero"
+    as in the authors' code; "auto" takes the gradient where rho > 2H.
+
+    The run ends once the training loss, or the held-out score if there is one, has not gained `tol`
+    for `patience` iterations, and with `stop_at_noise` once the gradient is no larger than its
+    sampling noise, where the method records that; tol=None: neither. Where `residual_tol` is above
+    0 it also ends once the residual per output and the relative change of (W, b) have stayed below
+    it for `patience` iterations.
+
+    The real loss is recorded every `evaluate_every` iterations: it costs one forward pass, an
+    eighth of an iteration. Running products are recomputed every `refresh_every`. After a
     non-finite value rho is raised tenfold, at most `max_recoveries` times. Restored sweeps use
     neither penalties nor the options of subproblems, and record the real loss every time; with a
-    `batch_size` they work on mini-batches, an iteration is an epoch, the loss is its mean,
-    and the step falls from epoch to epoch unless `batch_decay` is False. `devices` spreads the
-    samples: a count, a list of JAX devices, or a mesh with the one axis "data".
+    `batch_size` they work on mini-batches, an iteration is an epoch, the loss is its mean, and the
+    step falls from epoch to epoch unless `batch_decay` is False. dtype: "auto" is float64 up to
+    20,000 numbers in x, where it costs nothing, else float32. `devices` spreads the samples: a
+    count, a list of JAX devices, or a mesh with the one axis "data".
     """
 
-    method: str = "dladmm"
-    rho: float = 2.0
+    method: str = "restored"
+    rho: float | None = None
     nu: float = 1.0
     rho_schedule: str | Schedule = "constant"
     nu_schedule: str | Schedule = "constant"
@@ -53,58 +51,26 @@ class Options:
     batch_size: int | None = None
     batch_decay: bool = True
     max_iter: int = 200
-    tol: float = 1e-5
-    patience: int = 3
-    evaluate_every: int = 10
+    tol: float | None = 1e-3
+    patience: int = 10
+    stop_at_noise: bool = True
+    residual_tol: float = 0.0
+    evaluate_every: int = 5
     refresh_every: int = 100
     max_recoveries: int = 4
     seed: int = 0
-    dtype: str = "float32"
+    dtype: str = "auto"
     devices: Any = None
 
 
-@dataclass(frozen=True)
-class Progress:
-    """What a callback sees after an iteration: its records so far and its network.
+DEFAULTS = Options()
 
-    A callback that returns True ends the run with status `stopped`.
-    """
-
-    iteration: int
-    max_iter: int
-    row: Mapping[str, float]
-    params: Params
+# "auto" takes float64 up to this many entries of X: weights equal repeated rows to the last digits.
+FLOAT64_UP_TO = 20_000
 
 
-Callback = Callable[[Progress], bool | None]
-
-
-@runtime_checkable
-class Remembering(Protocol):
-    """A callback with a memory, which a checkpoint keeps: plain values, and perhaps a network."""
-
-    def __call__(self, progress: Progress) -> bool | None: ...
-
-    def remember(self) -> tuple[dict[str, Any], Params | None]: ...
-
-    def recall(self, plain: Mapping[str, Any], params: Params | None) -> None: ...
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a run leaves: the network, why it ended, its records and its certificate.
-
-    `params` is the last network, or the best one recorded if the run was interrupted or
-    diverged. `history` maps names to one value per iteration; NaN where not sampled.
-    `resumed_from` is how many of them another run had made.
-    """
-
-    params: Params
-    best_params: Params
-    status: Status
-    message: str
-    n_iter: int
-    history: dict[str, list[float]]
-    certificate: Certificate
-    resumed_from: int
-    state: State | Restored | Stream
+def precision(dtype: str, n_numbers: int) -> str:
+    """What "auto" means for an x of this many numbers; any other dtype is itself."""
+    if dtype != "auto":
+        return dtype
+    return "float64" if n_numbers <= FLOAT64_UP_TO else "float32"

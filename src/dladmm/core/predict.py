@@ -4,8 +4,6 @@ Rows are padded to a bucket and computed in float64: a prediction does not depen
 is in beyond rounding far below float32's.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
@@ -14,8 +12,8 @@ import numpy as np
 from jax import Array
 from scipy import sparse
 
+from dladmm.core.params import Params, forward
 from dladmm.core.problem import Problem
-from dladmm.core.state import Params, forward
 
 BUCKETS = (8, 128, 2048)
 
@@ -27,16 +25,17 @@ def _output(problem: Problem, params: Params, x: Array) -> tuple[Array, Array]:
 
 
 def predict_output(problem: Problem, params: Params, x: Any) -> tuple[np.ndarray, np.ndarray]:
-    """(z_L, what it stands for) as float64, by blocks of rows; x is dense or CSR."""
+    """(z_L, what it stands for) as float64, by blocks of rows; x is dense, or a CSR matrix."""
     n = x.shape[0]
-    outputs = np.empty((2, n, problem.layers[-1].n_out))
+    outputs = np.empty((2, n, *problem.out_shape))
     bucket = next((size for size in BUCKETS if n <= size), BUCKETS[-1])
     with jax.enable_x64(True):
         wide = jax.tree.map(partial(np.asarray, dtype=np.float64), params)
         for start in range(0, n, bucket):
             rows = x[start : start + bucket]
             rows = np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
-            padded = np.pad(rows, ((0, bucket - rows.shape[0]), (0, 0)))
+            missing = bucket - rows.shape[0]
+            padded = np.pad(rows, ((0, missing), *((0, 0),) * (rows.ndim - 1)))
             for out, block in zip(outputs, _output(problem, wide, padded), strict=True):
                 out[start : start + rows.shape[0]] = np.asarray(block)[: rows.shape[0]]
     return outputs[0], outputs[1]

@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import prod
 from numbers import Integral
 from typing import Any
 
 from dladmm.terms.activations import Activation, activations
-from dladmm.terms.layers import Dense
-from dladmm.terms.loss import Loss
-from dladmm.terms.losses import losses
+from dladmm.terms.layers import Dense, Layer, layers
+from dladmm.terms.losses import Loss, losses
 from dladmm.terms.regularizers import Regularizer, regularizers
 
 
@@ -28,7 +28,7 @@ from dladmm.terms.regularizers import Regularizer, regularizers
 class Problem:
     """The network (layers and the activations between them), its loss and its regularisers."""
 
-    layers: tuple[Dense, ...]
+    layers: tuple[Layer, ...]
     activations: tuple[Activation, ...]
     loss: Loss
     regularizers: tuple[Regularizer, ...]
@@ -37,10 +37,10 @@ class Problem:
         if not self.layers:
             raise ValueError("layers=() is empty; expected at least one layer")
         for l, (one, two) in enumerate(pairwise(self.layers), 1):
-            if one.n_out != two.n_in:
+            if one.out_shape != two.in_shape:
                 raise ValueError(
-                    f"layers do not form a chain: layer {l} has {one.n_out} outputs;"
-                    f" expected {two.n_in}, the inputs of layer {l + 1}"
+                    f"layers do not form a chain: layer {l} has outputs of shape {one.out_shape};"
+                    f" expected {two.in_shape}, the inputs of layer {l + 1}"
                 )
         for name, terms, expected in (
             ("activations", self.activations, len(self.layers) - 1),
@@ -55,6 +55,16 @@ class Problem:
     @property
     def n_layers(self) -> int:
         return len(self.layers)
+
+    @property
+    def in_shape(self) -> tuple[int, ...]:
+        """The shape of one sample's input."""
+        return self.layers[0].in_shape
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """The shape of one sample's output."""
+        return self.layers[-1].out_shape
 
     @classmethod
     def dense(
@@ -74,16 +84,62 @@ class Problem:
             raise ValueError(
                 f"sizes={sizes!r} is not a network; expected at least two positive integers"
             )
-        n_layers = len(sizes) - 1
+        return cls.of_layers(chain(sizes[:1], sizes[1:]), activation, loss, regularizer)
+
+    @classmethod
+    def of_layers(
+        cls,
+        layers: Sequence[Layer],
+        activation: Any = "relu",
+        loss: Any = "log_loss",
+        regularizer: Any = "none",
+    ) -> Problem:
+        """A network of these layers; the other terms as in `dense`."""
         return cls(
-            layers=tuple(Dense(int(m), int(n)) for m, n in pairwise(sizes)),
-            activations=_per_layer(activation, n_layers - 1, activations.get),
+            layers=tuple(layers),
+            activations=_per_layer(activation, len(layers) - 1, activations.get),
             loss=losses.get(loss),
-            regularizers=_per_layer(regularizer, n_layers, regularizers.get),
+            regularizers=_per_layer(regularizer, len(layers), regularizers.get),
         )
+
+
+def chain(in_shape: tuple[int, ...], units: Sequence[int | Layer]) -> tuple[Layer, ...]:
+    """Layers one after the other: a number is a dense layer of so many units."""
+    found: list[Layer] = []
+    for one in units:
+        before = found[-1].out_shape if found else tuple(map(int, in_shape))
+        found.append(one if isinstance(one, Layer) else Dense(before, int(one)))
+    return tuple(found)
 
 
 def _per_layer(spec: Any, count: int, get: Any) -> tuple[Any, ...]:
     """One term for each layer from a single spec or a list of them."""
     many = spec if isinstance(spec, list | tuple) else [spec] * count
     return tuple(get(one) for one in many)
+
+
+def sizes_of(network: Sequence[Layer]) -> list[int]:
+    """How many numbers go in, and how many come out of each layer."""
+    return [prod(network[0].in_shape), *(prod(layer.out_shape) for layer in network)]
+
+
+def described_layers(network: Sequence[Layer]) -> list[dict[str, Any]]:
+    """Each layer as plain values: its registered name, or its class's, and its fields."""
+    return [
+        {"layer": layers.name_of(layer) or type(layer).__name__, **layer.describe()}
+        for layer in network
+    ]
+
+
+def layers_from(described: Sequence[dict[str, Any]]) -> tuple[Layer, ...]:
+    """The layers that `described_layers` described; ValueError where one is not known here."""
+    found = []
+    for stored in described:
+        name, fields = stored["layer"], {k: v for k, v in stored.items() if k != "layer"}
+        if name not in layers:
+            raise ValueError(f"the layer {name!r} is not registered here")
+        try:
+            found.append(type(layers.get(name)).from_description(fields))
+        except TypeError as error:
+            raise ValueError(f"the layer {name!r} has other fields here ({error})") from None
+    return tuple(found)

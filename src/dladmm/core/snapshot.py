@@ -1,22 +1,19 @@
 """What a run keeps of itself so that another process can go on with it, bit for bit."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dladmm.core.problem import Problem
-from dladmm.core.sharding import over_processes
-
-if TYPE_CHECKING:
-    from dladmm.core.options import Options
+from dladmm.core.data import Arrays
+from dladmm.core.engine.devices import over_processes
+from dladmm.core.options import Options
+from dladmm.core.problem import Problem, described_layers
 
 
 @dataclass(frozen=True)
@@ -98,42 +95,41 @@ def rows_digest(v: np.ndarray) -> int:
 
 
 # Options that may differ between the run that was interrupted and the one that goes on.
-FREE = ("max_iter", "tol", "patience", "devices")
-FORMAT = 1
+FREE = ("max_iter", "tol", "residual_tol", "patience", "stop_at_noise", "devices")
+FORMAT = 2
 
 
 def identity(
-    problem: Problem,
-    options: Options,
-    arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None],
-    start: Any = None,
+    problem: Problem, options: Options, arrays: Arrays, held_out: Any = None, start: Any = None
 ) -> dict[str, Any]:
     """What a snapshot belongs to: network, terms, options, and a fingerprint of the data.
 
-    `start` is the network, or the state, the run was given to begin with.
+    `held_out` are the rows to score on, x and y; `start` is the network, or the state, the run was
+    given to begin with.
     """
     x, y, weights = arrays
-    sizes = [problem.layers[0].n_in, *(layer.n_out for layer in problem.layers)]
+    described = described_layers(problem.layers)
     return {
         "format": FORMAT,
-        "network": "-".join(map(str, sizes)),
-        "activations": [described(f) for f in problem.activations],
-        "loss": described(problem.loss),
-        "regularizers": [described(term) for term in problem.regularizers],
+        **{f"layer {l}": layer for l, layer in enumerate(described, 1)},
+        "activations": [json_value(f) for f in problem.activations],
+        "loss": json_value(problem.loss),
+        "regularizers": [json_value(term) for term in problem.regularizers],
         "samples": int(over_processes(np.int32(x.shape[0])).sum()),
         "inputs": rows_digest(x),
         "targets": rows_digest(y),
         "sample weights": None if weights is None else rows_digest(weights[:, None]),
+        "held-out rows": None if held_out is None else [rows_digest(v) for v in held_out],
         "start": None if start is None else Snapshot((), start, {}, None).digest(),
         **{
-            field.name: described(getattr(options, field.name))
+            field.name: json_value(getattr(options, field.name))
             for field in fields(options)
             if field.name not in FREE
         },
     }
 
 
-def described(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """Plain values as they are, terms by their fields; where code lives in memory says nothing."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -142,17 +138,17 @@ def described(value: Any) -> Any:
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
-FINGERPRINTS = ("inputs", "targets", "sample weights", "start")
+FINGERPRINTS = ("inputs", "targets", "sample weights", "held-out rows", "start")
 
 
 def differences(kept: dict[str, Any], now: dict[str, Any]) -> str:
     """What differs, in words; empty where nothing does."""
-    told = []
+    found = []
     for name in now | kept:
         if kept.get(name) == now.get(name):
             continue
         if name in FINGERPRINTS:
-            told.append(f"other {name}")
+            found.append(f"other {name}")
         else:
-            told.append(f"{name} {kept.get(name)!r} instead of {now.get(name)!r}")
-    return ", ".join(told)
+            found.append(f"{name} {kept.get(name)!r} instead of {now.get(name)!r}")
+    return ", ".join(found)

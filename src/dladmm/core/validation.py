@@ -1,26 +1,22 @@
 """Wrong input is refused here, at the boundary, in one sentence: what, its value, what instead."""
 
-from __future__ import annotations
-
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from dladmm.core.data import Arrays
 from dladmm.core.initial import INITIALIZERS
-from dladmm.core.methods import method_names
+from dladmm.core.method import Method
+from dladmm.core.methods import METHODS, method_for
+from dladmm.core.options import Options
+from dladmm.core.params import Params
 from dladmm.core.problem import Problem
-from dladmm.core.schedules import make_schedule
-from dladmm.core.state import Params
-from dladmm.core.step_rules import STEP_RULES, Backtracking, ClosedForm
-from dladmm.terms.activations import Activation
-from dladmm.terms.loss import Loss
-from dladmm.terms.zl_solvers import zl_solvers
+from dladmm.core.relaxed.schedules import make_schedule
+from dladmm.core.relaxed.step_rules import STEP_RULES, Backtracking, ClosedForm
+from dladmm.core.relaxed.zl_solvers import zl_solvers
 
-if TYPE_CHECKING:
-    from dladmm.core.options import Options
-
-DTYPES = ("float32", "float64")
+DTYPES = ("auto", "float32", "float64")
 DUAL_STARTS = ("auto", "gradient", "zero")
 
 
@@ -34,20 +30,21 @@ def _integer(name: str, value: Any, least: int) -> None:
         raise ValueError(f"{name}={value!r} is not valid; expected an integer >= {least}")
 
 
-def check_options(problem: Problem, options: Options) -> None:
-    """ValueError for an option that is unknown, out of range, or does not fit the problem."""
-    _one_of("method", options.method, method_names())
+def _not_negative(name: str, value: Any) -> None:
+    if not isinstance(value, Real) or not 0 <= float(value) < float("inf"):
+        raise ValueError(f"{name}={value!r} is not valid; expected a number >= 0")
+
+
+def checked_method(problem: Problem, options: Options) -> Method:
+    """The method of these options; ValueError for an option that is unknown, out of range, or does
+    not fit the problem."""
+    _one_of("method", options.method, METHODS)
     _one_of("zl_solver", options.zl_solver, zl_solvers)
     _one_of("init", options.init, ("auto", *INITIALIZERS))
     _one_of("dual_start", options.dual_start, DUAL_STARTS)
     _one_of("dtype", options.dtype, DTYPES)
     if options.batch_size is not None:
         _integer("batch_size", options.batch_size, 1)
-        if options.method != "restored":
-            raise ValueError(
-                f"batch_size={options.batch_size!r} does not fit method={options.method!r}, which"
-                " works on all samples at once; expected None, or method='restored'"
-            )
     if not isinstance(options.step_rule, ClosedForm | Backtracking):
         _one_of("step_rule", options.step_rule, STEP_RULES)
     for name, least in (
@@ -59,58 +56,29 @@ def check_options(problem: Problem, options: Options) -> None:
         ("seed", 0),
     ):
         _integer(name, getattr(options, name), least)
-    if not isinstance(options.tol, Real) or not 0 <= options.tol < float("inf"):
-        raise ValueError(f"tol={options.tol!r} is not valid; expected a number >= 0")
-    make_schedule("rho", options.rho_schedule, options.rho)
+    if options.tol is not None:
+        _not_negative("tol", options.tol)
+    _not_negative("residual_tol", options.residual_tol)
+    make_schedule("rho", options.rho_schedule, 1.0 if options.rho is None else options.rho)
     make_schedule("nu", options.nu_schedule, options.nu)
-    if options.zl_solver != "newton" and not np.isfinite(problem.loss.lipschitz):
-        raise ValueError(
-            f"zl_solver={options.zl_solver!r} needs a loss with a Lipschitz gradient, which"
-            f" {type(problem.loss).__name__} has not; expected zl_solver='newton'"
-        )
-    if options.method == "restored":
-        _check_restorable(problem)
-    for l, regularizer in enumerate(problem.regularizers, 1):
-        if options.method == "admm" and regularizer.quadratic is None:
-            raise ValueError(
-                f"method='admm' solves W by least squares and cannot take the"
-                f" {type(regularizer).__name__} regularizer of layer {l}; expected none or l2,"
-                " or method='dladmm'"
-            )
+    method = method_for(problem, options)
+    method.requires()
+    return method
 
 
-def _check_restorable(problem: Problem) -> None:
-    """Restored sweeps need what the relaxed methods do not: gradients."""
-    if type(problem.loss).gradient is Loss.gradient:
-        raise ValueError(
-            f"method='restored' needs the gradient of the loss, which {type(problem.loss).__name__}"
-            " does not define; expected method='dladmm'"
-        )
-    for l, f in enumerate(problem.activations, 1):
-        if f.continuous and type(f).slopes is Activation.slopes:
-            raise ValueError(
-                f"method='restored' needs the slopes of activation {l}, which {type(f).__name__}"
-                " does not define; expected method='dladmm'"
-            )
-
-
-def check_inputs(
-    problem: Problem, x: Any, y: Any, sample_weight: Any, dtype: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+def check_inputs(problem: Problem, x: Any, y: Any, sample_weight: Any, dtype: str) -> Arrays:
     """x, y and weights as arrays of this dtype; ValueError for anything that cannot be trained."""
-    x, y = _matrix("x", x, dtype), _matrix("y", y, dtype)
+    y = _numeric("y", y, dtype)
+    if y.ndim == 1:
+        y = y[:, None]
+    x = _numeric("x", x, dtype)
+    for name, array, shape in (("x", x, problem.in_shape), ("y", y, problem.out_shape)):
+        _check_shape(name, array, shape)
+        _check_finite(name, array)
     if x.shape[0] == 0:
         raise ValueError(f"x of shape {x.shape} is empty; expected at least one sample")
     if y.shape[0] != x.shape[0]:
         raise ValueError(f"y has {y.shape[0]} rows; expected {x.shape[0]}, one for each row of x")
-    for name, array, expected in (
-        ("x", x, problem.layers[0].n_in),
-        ("y", y, problem.layers[-1].n_out),
-    ):
-        if array.shape[1] != expected:
-            raise ValueError(
-                f"{name} has {array.shape[1]} columns; expected {expected}, as the network has"
-            )
     problem.loss.check_targets(y)
     if sample_weight is None:
         return x, y, None
@@ -147,15 +115,21 @@ def _numeric(name: str, value: Any, dtype: str) -> np.ndarray:
         raise ValueError(f"{name} is not numeric ({error}); expected numbers") from None
 
 
-def _matrix(name: str, value: Any, dtype: str) -> np.ndarray:
-    array = _numeric(name, value, dtype)
-    if array.ndim == 1 and name == "y":
-        array = array[:, None]
-    if array.ndim != 2:
-        raise ValueError(f"{name} has shape {array.shape}; expected a matrix, samples as rows")
+def _check_shape(name: str, array: np.ndarray, shape: tuple[int, ...]) -> None:
+    """Samples first, then the shape that the network has for one of them."""
+    if array.shape[1:] == shape and array.ndim:
+        return
+    if array.ndim == 2 and len(shape) == 1:
+        raise ValueError(
+            f"{name} has {array.shape[1]} columns; expected {shape[0]}, as the network has"
+        )
+    expected = "a matrix, samples as rows" if len(shape) == 1 else f"(n, {str(shape)[1:]}"
+    raise ValueError(f"{name} has shape {array.shape}; expected {expected}")
+
+
+def _check_finite(name: str, array: np.ndarray) -> None:
     # By blocks of rows: a mask of all entries would be a quarter of the data.
     blocks = range(0, len(array), 4096)
     bad = sum(int((~np.isfinite(array[start : start + 4096])).sum()) for start in blocks)
     if bad:
         raise ValueError(f"{name} has {bad} NaN or infinite entries; expected finite numbers")
-    return array

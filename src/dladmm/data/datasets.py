@@ -3,8 +3,6 @@
 What is checked is the SHA-256 of the decompressed bytes: mirrors compress differently.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import logging

@@ -1,7 +1,5 @@
 """Dates written as text: which format reads a column, and what number each date is."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from datetime import datetime

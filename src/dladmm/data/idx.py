@@ -1,7 +1,5 @@
 """The IDX format of MNIST: two zero bytes, a type, a number of sizes, those, the data."""
 
-from __future__ import annotations
-
 import gzip
 import math
 import zlib

@@ -82,7 +82,7 @@ class TablePreprocessor:
         source: str = "table",
         whole_target: Column | None = None,
     ) -> TablePreprocessor:
-        """Learn from training rows; what a user should know is said by UserWarnings.
+        """Learn from training rows; what a user should know is given as UserWarnings.
 
         `standardise` False keeps numbers as they are (pixels between 0 and 1 need nothing).
         `whole_target` is the target of all rows where `table` has only the first of them.

@@ -1,7 +1,5 @@
 """Reading tables: CSV and Parquet through pandas, NPZ through NumPy. No pickle is ever loaded."""
 
-from __future__ import annotations
-
 import csv
 import warnings
 import zipfile
@@ -75,20 +73,9 @@ def read_npy(path: Path) -> Any:
         raise ValueError(f"{path} cannot be read as NPY: {what}") from None
 
 
-def _pandas(path: Path) -> Any:
-    try:
-        import pandas
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise ValueError(
-            f"{path} needs {error.name or 'pandas'}, which is not installed;"
-            " install it by: pip install 'dladmm[table]'"
-        ) from None
-    return pandas
-
-
 def _read_csv(path: Path, separator: str, text_columns: Collection[str]) -> Table:
-    pandas = _pandas(path)
+    import pandas
+
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             header = next(csv.reader(file, delimiter=separator, strict=True), [])
@@ -126,7 +113,6 @@ def _read_parquet(path: Path) -> Table:
 
 def parquet_file(path: Path) -> Any:
     """The open file, its columns checked; ValueError in one sentence where it cannot be read."""
-    _pandas(path)
     import pyarrow
     import pyarrow.parquet
 

@@ -4,8 +4,6 @@ Each trainer is an iterator of networks: every `next` makes one iteration (full 
 an epoch (mini-batches) and returns when it is computed, so that whoever times it times just that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,20 +13,22 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dladmm.core import stream
-from dladmm.core.lagrangian import Evaluation, hits
-from dladmm.core.methods import Arrays, FullBatch, Start, iterate_restored, padded_data
+from dladmm.core.data import Arrays, Data, padded_data
+from dladmm.core.engine.walks import Folded
+from dladmm.core.evaluate import Evaluation, hits, regularization
+from dladmm.core.method import Start
+from dladmm.core.params import Params
 from dladmm.core.problem import Problem
-from dladmm.core.restored import gradient_with_bias, regularization, restore
-from dladmm.core.samples import Folded
-from dladmm.core.state import Data, Params
-from dladmm.core.stream import Batches
-from dladmm.terms.layers import total
+from dladmm.core.restored.full_batch import restore
+from dladmm.core.restored.method import FullBatch, iterate_restored
+from dladmm.core.restored.mini_batch import Batches, steps
+from dladmm.core.restored.mini_batch import begin as mini_batch_state
+from dladmm.terms.sums import total
 
 try:
     import optax
 except ImportError as error:  # the extra is optional
-    raise ImportError("optax is not installed; pip install 'dladmm[bench]'") from error
+    raise ImportError("optax is not installed; pip install 'dladmm[compare]'") from error
 
 OPTIMISERS: dict[str, Callable[[Any], Any]] = {
     "sgd": optax.sgd,
@@ -66,18 +66,19 @@ def loss_and_gradient(
         x, y = read
         point = restore(problem, params, x, y)
         layers = zip(problem.layers, point.targets, point.inputs, strict=True)
-        gradients = [gradient_with_bias(layer, r, a, weights) for layer, r, a in layers]
+        gradients = [layer.gradient_matrix(r, a, weights) for layer, r, a in layers]
         risk = total(problem.loss.value(point.output, y), weights)
         return (), Folded(sum=(risk, total(hits(problem, point.output, y), weights), gradients))
 
     risk, right, gradients = data.samples.walk(body, (), (data.x, data.y))[1].sum
     count = data.samples.mass(data.x)
-    W = [
-        term.subgradient(W, G[:, :-1]) / count
-        for term, W, G in zip(problem.regularizers, params.W, gradients, strict=True)
-    ]
-    b = [G[:, -1] / count for G in gradients]
-    value = (risk + regularization(problem, params)) / count
+    W, b = [], []
+    blocks = zip(problem.layers, problem.regularizers, params.W, gradients, strict=True)
+    for layer, term, V, G in blocks:
+        G_W, G_b = layer.from_matrix(G)
+        W.append(term.subgradient(V, G_W) / count)
+        b.append(G_b / count)
+    value = (risk + regularization(problem, params.W)) / count
     return value, Params(tuple(W), tuple(b)), Evaluation(risk / count, right / count)
 
 
@@ -152,8 +153,8 @@ def full_batches(
 
 def restored(problem: Problem, arrays: Arrays, params: Params, seed: int) -> Trainer:
     """Restored sweeps on all samples at once."""
-    data = FullBatch().prepare(problem, arrays)
-    state = FullBatch().begin(problem, data, params, Start())
+    data = FullBatch(problem).prepare(arrays)
+    state = FullBatch(problem).begin(data, params, Start())
     count = data.samples.mass(data.x)
     while True:
         before = Evaluation(state.measured.risk / count, state.measured.hits / count)
@@ -188,9 +189,9 @@ def restored_batches(
 ) -> Trainer:
     """Restored sweeps over mini-batches; a network every 1/per_epoch of an epoch."""
     batches = Batches(*arrays, size, seed)
-    state = stream.begin(problem, params)
+    state = mini_batch_state(problem, params)
     while True:
-        for k, state in enumerate(stream.steps(problem, batches, state), 1):  # noqa: B020
+        for k, state in enumerate(steps(problem, batches, state), 1):  # noqa: B020
             if _is_due(k, batches.per_epoch, per_epoch):
                 yield Made(jax.block_until_ready(jax.tree.map(jnp.copy, state.params)))
 
@@ -208,19 +209,14 @@ def torch_adam(
     """PyTorch's Adam on mini-batches of the same network."""
     import torch
 
-    from dladmm.torch import activation_module
+    from dladmm.export.torch_modules import activation_module, layer_module
 
     modules: list[torch.nn.Module] = []
-    linears: list[torch.nn.Linear] = []
     for l, layer in enumerate(problem.layers):
-        linear = torch.nn.Linear(layer.n_in, layer.n_out)
-        with torch.no_grad():
-            linear.weight.copy_(torch.from_numpy(np.array(params.W[l])))
-            linear.bias.copy_(torch.from_numpy(np.array(params.b[l])))
-        linears.append(linear)
-        modules.append(linear)
+        modules.append(layer_module(layer, params.W[l], params.b[l], None))
         if l < problem.n_layers - 1:
             modules.append(activation_module(problem.activations[l]))
+    linears = [module for module in modules if isinstance(module, torch.nn.Linear)]
     network = torch.nn.Sequential(*modules)
     optimiser = torch.optim.Adam(network.parameters(), lr=rate)
     loss = torch.nn.CrossEntropyLoss()
@@ -244,7 +240,7 @@ def scikit_learn(problem: Problem, arrays: Arrays, params: Params, seed: int) ->
     """MLPClassifier with its defaults (Adam, 1e-3, batches of 200), an epoch at a time."""
     from sklearn.neural_network import MLPClassifier
 
-    hidden = tuple(layer.n_out for layer in problem.layers[:-1])
+    hidden = tuple(layer.units for layer in problem.layers[:-1])
     model = MLPClassifier(hidden, random_state=seed)
     labels = arrays[1].argmax(1)
     while True:

@@ -4,8 +4,6 @@ Everything is recorded the same way: the network after each iteration and the se
 until then; losses and accuracies are computed from the networks afterwards, off the clock.
 """
 
-from __future__ import annotations
-
 import json
 import time
 import zlib
@@ -18,27 +16,34 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from dladmm.core.lagrangian import Evaluation
-from dladmm.core.options import Options, Progress, Result, Status
+from dladmm.core.evaluate import Evaluation
+from dladmm.core.options import Options
+from dladmm.core.params import Params
+from dladmm.core.problem import described_layers
+from dladmm.core.results import Progress, Result, Status
 from dladmm.core.solve import solve
-from dladmm.core.state import Params
-from dladmm.experiments import baselines, paper
-from dladmm.experiments.course import Course
-from dladmm.experiments.laps import timed
-from dladmm.files import write_atomically
+from dladmm.experiments import baselines
+from dladmm.experiments.setup import Setup
+from dladmm.experiments.timing import timed
+from dladmm.io.files import write_atomically
 
-# The paper's rates where it gives one; the others' are optax's usual ones.
-RATES = paper.RATES | {
+# Learning rates of the paper's Section 5.1.3; where it gives none, optax's usual ones.
+PAPER_RATES = {"sgd": 1e-6, "adagrad": 1e-3, "adadelta": 0.1, "adam": 1e-3}
+RATES = PAPER_RATES | {
     "momentum": 1e-3,
     "nesterov": 1e-3,
     "rmsprop": 1e-3,
     "amsgrad": 1e-3,
     "lbfgs": 1.0,
 }
+# dlADMM as the paper's text has it. A run that breaks down is recorded as such: none is restarted
+# with another rho.
+AS_IT_IS: dict[str, Any] = {"max_recoveries": 0}
+PAPER_TEXT: dict[str, Any] = {"method": "dladmm", "nu": 1e-6, **AS_IT_IS}
 LIBRARY: dict[str, dict[str, Any]] = {
     "restored": {"method": "restored"},
     "dladmm": {"method": "dladmm", "rho": 0.1, "nu": 1.0},
-    "dladmm-paper": paper.TEXT | {"rho": 1e-6, "rho_schedule": "paper"},
+    "dladmm-paper": PAPER_TEXT | {"rho": 1e-6, "rho_schedule": "paper"},
     "admm": {"method": "admm", "rho": 1.0},
 }
 
@@ -74,10 +79,10 @@ def contestant(text: str) -> Contestant:
     )
 
 
-Told = Callable[[int], None]
+Show = Callable[[int], None]  # how many iterations are made
 
 
-class Laps(NamedTuple):
+class Curve(NamedTuple):
     """Per iteration: seconds until then, the network on training and test rows; and if the method
     is one of the library's, all that `solve` returned and the last network before any breakdown."""
 
@@ -88,66 +93,66 @@ class Laps(NamedTuple):
     network: Params | None = None
 
 
-def curve(
-    who: Contestant, course: Course, seed: int, iterations: int, tell: Told
+def curve_of(
+    who: Contestant, setup: Setup, seed: int, iterations: int, show: Show
 ) -> dict[str, Any]:
     """One run: per iteration seconds, loss and accuracies; compilation is timed apart."""
     run = library_run if who.rate is None else _gradient_run
     began = time.perf_counter()
-    run(who, course, seed, 1, lambda k: None)
+    run(who, setup, seed, 1, lambda k: None)
     cold = time.perf_counter() - began
-    laps = run(who, course, seed, iterations, tell)
+    curve = run(who, setup, seed, iterations, show)
     return {
         "method": who.label,
         "seed": seed,
-        "seconds": laps.seconds,
-        "train_loss": [float(e.loss) for e in laps.training],
-        "train_accuracy": [float(e.accuracy) for e in laps.training],
-        "test_loss": [float(e.loss) for e in laps.test],
-        "test_accuracy": [float(e.accuracy) for e in laps.test],
-        "compile_seconds": max(cold - laps.seconds[0], 0.0) if laps.seconds else cold,
+        "seconds": curve.seconds,
+        "train_loss": [float(e.loss) for e in curve.training],
+        "train_accuracy": [float(e.accuracy) for e in curve.training],
+        "test_loss": [float(e.loss) for e in curve.test],
+        "test_accuracy": [float(e.accuracy) for e in curve.test],
+        "compile_seconds": max(cold - curve.seconds[0], 0.0) if curve.seconds else cold,
     }
 
 
-def _gradient_run(who: Contestant, course: Course, seed: int, iterations: int, tell: Told) -> Laps:
-    start = course.weights(seed)
+def _gradient_run(who: Contestant, setup: Setup, seed: int, iterations: int, show: Show) -> Curve:
+    start = setup.weights(seed)
     trainer = baselines.full_batch(
-        course.problem, course.arrays, start, seed, name=who.name, rate=who.rate or 1.0
+        setup.problem, setup.arrays, start, seed, name=who.name, rate=who.rate or 1.0
     )
-    laps = []
-    for lap in timed(trainer, course, iterations, with_training=True):
-        laps.append(lap)
-        tell(len(laps))
-    training = [lap.training for lap in laps if lap.training is not None]
-    return Laps([lap.seconds for lap in laps], training, [lap.test for lap in laps])
+    curve = []
+    for point in timed(trainer, setup, iterations, with_training=True):
+        curve.append(point)
+        show(len(curve))
+    training = [point.training for point in curve if point.training is not None]
+    return Curve([point.seconds for point in curve], training, [point.test for point in curve])
 
 
-def library_run(who: Contestant, course: Course, seed: int, iterations: int, tell: Told) -> Laps:
-    """A method of the library from the course's weights, its networks evaluated afterwards."""
+def library_run(who: Contestant, setup: Setup, seed: int, iterations: int, show: Show) -> Curve:
+    """A method of the library from the setup's weights, its networks evaluated afterwards."""
     networks: list[Params] = []
 
     def keep(progress: Progress) -> None:
         networks.append(jax.tree.map(np.asarray, progress.params))
-        tell(progress.iteration)
+        show(progress.iteration)
 
-    x, y, weights = course.arrays
+    x, y, weights = setup.arrays
     options = Options(
         **who.options,
         max_iter=iterations,
-        tol=0,
+        tol=None,
         seed=seed,
         evaluate_every=10**9,  # the networks are evaluated afterwards
         dtype=str(x.dtype),
     )
     result = solve(
-        course.problem, x, y, sample_weight=weights, options=options,
-        params=course.weights(seed), callback=keep,
+        setup.problem, x, y, sample_weight=weights, options=options,
+        params=setup.weights(seed), callback=keep,
     )  # fmt: skip
     not_interrupted(result)
-    training = [course.on_training(params) for params in networks]
-    test = [course.on_test(params) for params in networks]
+    training = [setup.on_training(params) for params in networks]
+    test = [setup.on_test(params) for params in networks]
     last = networks[-1] if networks else result.params
-    return Laps(result.history.get("seconds", []), training, test, result, last)
+    return Curve(result.history.get("seconds", []), training, test, result, last)
 
 
 def not_interrupted(result: Result) -> None:
@@ -157,13 +162,13 @@ def not_interrupted(result: Result) -> None:
 
 
 def compare(
-    course: Course,
+    setup: Setup,
     contestants: list[Contestant],
     *,
     seeds: int,
     iterations: int,
     folder: Path,
-    tell: Callable[[str, int], None] = lambda label, k: None,
+    show: Callable[[str, int], None] = lambda label, k: None,
 ) -> list[dict[str, Any]]:
     """Every contestant from every seed; a run whose record is in `folder` is not run again."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -171,28 +176,28 @@ def compare(
     for seed in range(seeds):
         for who in contestants:
             file = folder / f"{who.label.replace(' ', '-')}-seed{seed}.json"
-            asked = {"settings": settings(course, iterations) | {"options": who.options}}
+            asked = {"settings": settings(setup, iterations) | {"options": who.options}}
             kept = json.loads(file.read_text()) if file.exists() else {}
             if kept.get("settings") != asked["settings"]:
-                told = partial(tell, f"{who.label}, seed {seed}")
-                kept = curve(who, course, seed, iterations, told) | asked
+                show_run = partial(show, f"{who.label}, seed {seed}")
+                kept = curve_of(who, setup, seed, iterations, show_run) | asked
                 with write_atomically(file) as part:
                     part.write_text(json.dumps(kept))
             runs.append(kept)
     return runs
 
 
-def settings(course: Course, iterations: int) -> dict[str, Any]:
+def settings(setup: Setup, iterations: int) -> dict[str, Any]:
     """What a record must agree in to stand for a run."""
-    problem = course.problem
+    problem = setup.problem
     return {
-        "samples": len(course.arrays[0]),
+        "samples": len(setup.arrays[0]),
         "rows": [
-            zlib.crc32(np.ascontiguousarray(v).data) for v in (*course.arrays[:2], *course.test)
+            zlib.crc32(np.ascontiguousarray(v).data) for v in (*setup.arrays[:2], *setup.test)
         ],
-        "sizes": [problem.layers[0].n_in, *(layer.n_out for layer in problem.layers)],
+        "layers": described_layers(problem.layers),
         "activations": [repr(f) for f in problem.activations],
         "loss": repr(problem.loss),
-        "init": course.init,
+        "init": setup.init,
         "iterations": iterations,
     }

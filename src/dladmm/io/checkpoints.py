@@ -26,7 +26,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dladmm.core.sharding import over_processes, refused_together, texts_of_processes
+from dladmm.core import former
+from dladmm.core.engine.devices import over_processes, refused_together, texts_of_processes
 from dladmm.core.snapshot import Snapshot, differences
 
 DEFAULT_MINUTES = 10.0
@@ -47,9 +48,9 @@ class Checkpoints:
     """Keep a run in `folder`: every so many iterations, every so many minutes, or both.
 
     Without either it is every ten minutes. The last `keep` are kept. With `resume` the run goes on
-    from the newest whole one, if there is any; without, a folder that has some is refused. `tell`
-    takes what goes wrong, in a sentence; by default it is a warning. Several processes need a
-    folder that all of them see.
+    from the newest whole one, if there is any; without, a folder that has some is refused. `warn`
+    is called with what goes wrong, in a sentence; by default it is a Python warning. Several
+    processes need a folder that all of them see.
     """
 
     folder: str | PathLike[str]
@@ -57,7 +58,7 @@ class Checkpoints:
     minutes: float | None = None
     keep: int = 3
     resume: bool = False
-    tell: Callable[[str], None] = _warn
+    warn: Callable[[str], None] = _warn
 
     def __post_init__(self) -> None:
         for name, value in (("every", self.every), ("keep", self.keep)):
@@ -94,7 +95,7 @@ class CheckpointFolder:
                 f"the processes find different checkpoints in {settings.folder}; expected a folder"
                 " that all of them see"
             )
-        # What matters of orbax's log is raised, and told once, in one sentence.
+        # What matters of orbax's log is raised, and reported once, in one sentence.
         self.log = logging.getLogger("absl")
         self.log_level = self.log.level
         self.log.setLevel(logging.CRITICAL)
@@ -184,14 +185,16 @@ class CheckpointFolder:
             act()
         except Exception as error:  # of orbax, tensorstore or the system
             problem = _first_line(error)
-        told = [text for text in texts_of_processes(problem) if text]
-        if told:
-            cause = min(told, key=lambda text: "Barrier timed out" in text)  # who waited knows less
-            self.settings.tell(
+        causes = [text for text in texts_of_processes(problem) if text]
+        if causes:
+            cause = min(
+                causes, key=lambda text: "Barrier timed out" in text
+            )  # who waited knows less
+            self.settings.warn(
                 f"a checkpoint could not be written to {self.settings.folder}, and the run goes"
                 f" on: {cause}"
             )
-            self.manager = None  # one that has failed says so forever
+            self.manager = None  # a failed manager keeps raising; open a new one
 
     def newest(self, like: Snapshot) -> Snapshot | None:
         damaged: dict[int, str] = {}
@@ -226,8 +229,9 @@ class CheckpointFolder:
                 problem = _first_line(error)
         if not over_processes(not problem).all():  # else all compute the digest together
             return None, problem or "another process cannot read it"
-        whole = found.digest() == digest
-        return (found, "") if whole else (None, "its arrays do not match their checksum")
+        if found.digest() != digest:
+            return None, "its arrays do not match their checksum"
+        return former.upgraded(found), ""
 
     def _read(self, step: int, like: Snapshot) -> tuple[Snapshot, int]:
         """A checkpoint, and what its digest should be; nothing waits for other processes."""
@@ -244,12 +248,16 @@ class CheckpointFolder:
             if hashlib.sha256(record["text"].encode()).hexdigest() != record["sha256"]:
                 raise ValueError("its records do not match their checksum")
             kept = json.loads(record["text"])
-            other = differences(kept["identity"], self.identity)
+            other = differences(
+                former.upgraded_identity(kept["identity"], self.identity), self.identity
+            )
             if other:
                 raise _OtherRunError(
                     f"the checkpoint of iteration {step} in {self.settings.folder} is of another"
                     f" run: it has {other}"
                 )
+            if former.is_former(kept["identity"]):
+                like = former.former_shape(like)
             wanted = shapes(like)
             how = {name: _restore_args(self.ocp, v) for name, v in wanted.items()}
             restore = args.PyTreeRestore(item=wanted, restore_args=how)
@@ -259,7 +267,7 @@ class CheckpointFolder:
     def _set_aside(self, damaged: Mapping[int, str]) -> None:
         """Out of the way of the run, which will write these iterations again."""
         for step, problem in damaged.items():
-            self.settings.tell(
+            self.settings.warn(
                 f"the checkpoint of iteration {step} in {self.settings.folder} is damaged and was"
                 f" skipped: {problem}"
             )
@@ -282,7 +290,7 @@ class CheckpointFolder:
 
 
 class _OtherRunError(ValueError):
-    """A whole checkpoint, but of another run: not to be skipped, but said."""
+    """A whole checkpoint, but of another run: not to be skipped, but reported."""
 
 
 def _first_line(error: Exception) -> str:
@@ -311,12 +319,12 @@ def shapes(like: Snapshot) -> dict[str, jax.ShapeDtypeStruct]:
 
 def unflat(arrays: Mapping[str, Array], like: Snapshot, plain: dict[str, Any]) -> Snapshot:
     """The inverse of `flat`, in the shapes of `like`."""
-    revived = [
+    leaves = [
         jax.lax.bitcast_convert_type(arrays[name], v.dtype) if _is_wide(v) else arrays[name]
         for name, v in _named(like).items()
     ]
     structure = jax.tree.structure((like.by_sample, like.rest))
-    by_sample, rest = jax.tree.unflatten(structure, revived)
+    by_sample, rest = jax.tree.unflatten(structure, leaves)
     return Snapshot(by_sample, rest, plain, like.count)
 
 

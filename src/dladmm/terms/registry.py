@@ -1,7 +1,5 @@
 """Names for the things a user plugs in."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
@@ -37,5 +35,17 @@ class Registry(Generic[T]):
             f" or an instance of {self._base.__name__}"
         )
 
+    def name_of(self, term: Any) -> str | None:
+        """The name the class of `term` is registered under; of a smooth function, its own."""
+        return next((name for name in self if _kind(self.get(name)) == _kind(term)), None)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._classes
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._classes)
+
+
+def _kind(term: Any) -> tuple[type, Any]:
+    """What makes two terms the same but for their settings; a smooth activation is its function."""
+    return type(term), getattr(term, "function", None)

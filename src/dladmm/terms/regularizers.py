@@ -4,8 +4,6 @@
 form; None when the update must backtrack on the prox.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax.numpy as jnp

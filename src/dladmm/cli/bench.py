@@ -1,0 +1,150 @@
+"""`dladmm bench`: figures measured side by side in one run, with the machine they came from."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dladmm.cli.options import AsJson, parse_sizes, print_json
+
+app = typer.Typer(help="Measure speed and memory on this machine.", no_args_is_help=True)
+
+
+@app.command()
+def iteration(
+    samples: Annotated[int, typer.Option(help="Number of samples.")] = 55_000,
+    hidden: Annotated[str, typer.Option(help="Hidden layers, such as 1000,1000.")] = "1000,1000",
+    repeats: Annotated[int, typer.Option(help="Best of this many.")] = 5,
+    as_json: AsJson = False,
+) -> None:
+    """Seconds per iteration against the time of its matrix products alone; memory; compile time."""
+    from dladmm.bench.iteration import bench_iteration
+
+    sizes = parse_sizes("--hidden", hidden)
+    for option, value in (("--samples", samples), ("--repeats", repeats)):
+        if value < 1:
+            raise ValueError(f"{option} {value} is not valid; expected a positive integer")
+    figures = bench_iteration(samples, sizes, repeats)
+    if as_json:
+        print_json(figures)
+        return
+    _print_iteration(figures)
+
+
+def _print_iteration(figures: dict[str, Any]) -> None:
+    network = "-".join(str(n) for n in figures["sizes"])
+    rows = [
+        ("iteration", f"{figures['seconds_per_iteration']:.3f} s"),
+        ("its products alone", f"{figures['floor_seconds']:.3f} s"),
+        ("speed of products", f"{figures['gflops']:.0f} GFLOP/s"),
+        ("ratio", f"{figures['ratio']:.2f}"),
+        ("peak memory", f"{figures['peak_bytes'] / 2**20:,.0f} MiB"),
+        ("state", f"{figures['state_bytes'] / 2**20:,.0f} MiB  (x, y, W, b, z, a, p, u)"),
+        ("peak / state", f"{figures['memory_ratio']:.2f}"),
+        ("compilation", f"{figures['compile_seconds']:.1f} s, once per shape"),
+    ]
+    typer.echo(f"{figures['n_samples']:,} samples, {network}, float32")
+    for name, text in rows:
+        typer.echo(f"  {name:<20} {text}")
+    typer.echo(f"  {'product':<24} {'shape':<24} {'times':>5} {'seconds':>8}")
+    for p in figures["products"]:
+        shape = f"{p['m']:,} x {p['k']:,} x {p['n']:,}"
+        typer.echo(f"  {p['why']:<24} {shape:<24} {p['count']:>5} {p['seconds']:>8.3f}")
+
+
+@app.command()
+def growth(
+    repeats: Annotated[int, typer.Option(help="Best of this many.")] = 3,
+    as_json: AsJson = False,
+) -> None:
+    """The time of an iteration over samples (11,000-55,000) and width (200-1,000)."""
+    from dladmm.bench.growth import bench_growth
+
+    figures = bench_growth(repeats=repeats, show=lambda line: typer.echo(line, err=True))
+    if as_json:
+        print_json(figures)
+        return
+    typer.echo(f"time grows as samples^{figures['samples_exponent']:.3f}")
+    typer.echo(f"time grows as width^{figures['width_exponent']:.3f}")
+
+
+@app.command()
+def overhead(
+    repeats: Annotated[int, typer.Option(help="Best of this many.")] = 5,
+    as_json: AsJson = False,
+) -> None:
+    """What a second fit of the same shape spends on anything but iterating (digits)."""
+    from dladmm.bench.overhead import bench_overhead
+
+    figures = bench_overhead(repeats)
+    if as_json:
+        print_json(figures)
+        return
+    typer.echo(f"  {'method':<10} {'overhead':>10} {'iteration':>10} {'compilation':>12}")
+    for row in figures["rows"]:
+        overhead_ms, each = 1e3 * row["overhead_seconds"], 1e3 * row["seconds_per_iteration"]
+        compilation = f"{row['compile_seconds']:.1f} s"
+        typer.echo(
+            f"  {row['method']:<10} {overhead_ms:>7.1f} ms {each:>7.2f} ms {compilation:>12}"
+        )
+
+
+@app.command()
+def race(
+    data: Annotated[str, typer.Option(help="digits, mnist or fashion-mnist.")] = "mnist",
+    samples: Annotated[int | None, typer.Option(help="Training images; all by default.")] = None,
+    hidden: Annotated[str, typer.Option(help="Hidden layers, such as 300,300.")] = "1000,1000",
+    seeds: Annotated[int, typer.Option(help="How many seeds, from 0 on.")] = 3,
+    mini: Annotated[bool, typer.Option("--mini", help="Mini-batches, to an accuracy.")] = False,
+    iterations: Annotated[int, typer.Option(help="The most iterations, or epochs.")] = 200,
+    only: Annotated[
+        str, typer.Option(help="Racers, by the beginning of their names: adam,restored.")
+    ] = "",
+    records: Annotated[
+        Path | None, typer.Option(help="Keeps each finished run here; it is not run again.")
+    ] = None,
+    picture: Annotated[Path | None, typer.Option(help="A PNG of the curves over time.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Where the data sets are.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Restored sweeps against Adam, L-BFGS and MLPClassifier, to the same loss or accuracy."""
+    from dladmm.bench.race import race as run_race
+    from dladmm.data.datasets import load_dataset
+
+    for option, value in (("--seeds", seeds), ("--iterations", iterations)):
+        if value < 1:
+            raise ValueError(f"{option} {value} is not valid; expected a positive integer")
+    figures = run_race(
+        load_dataset(data, data_dir),
+        samples=samples,
+        hidden=tuple(parse_sizes("--hidden", hidden)),
+        seeds=seeds,
+        mini=mini,
+        iterations=iterations,
+        only=tuple(name.strip() for name in only.split(",") if name.strip()),
+        records=records,
+        show=lambda line: typer.echo(line, err=True),
+    )
+    if picture is not None:
+        from dladmm.bench.plots import plot_race
+
+        plot_race(figures, picture)
+    if as_json:
+        print_json(figures)
+        return
+    _print_race(figures)
+
+
+def _print_race(figures: dict[str, Any]) -> None:
+    network = "-".join(str(n) for n in figures["hidden"])
+    typer.echo(f"{figures['data']}, {figures['samples']:,} images, hidden {network}: medians")
+    header = f"  {'':<22} {'iterations':>10} {'seconds':>9} {'accuracy':>9} {'compile':>8}"
+    typer.echo(header)
+    for row in figures["table"]:
+        if row["seconds"] is None:
+            reached = f"{'never':>10} {'':>9} {'':>9}"
+        else:
+            reached = (
+                f"{row['iteration']:>10.2f} {row['seconds']:>8.2f}s {row['test_accuracy']:>9.2%}"
+            )
+        typer.echo(f"  {row['racer']:<22} {reached} {row['compile_seconds']:>7.1f}s")

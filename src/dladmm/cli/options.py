@@ -1,0 +1,85 @@
+"""What the commands have in common: options, and how their values are read and printed."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Data = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="A .csv, .tsv, .parquet or .npz file (arrays X and y), a .npy or IDX file with the"
+        " target in another, or one of the data sets digits, mnist, fashion-mnist.",
+        show_default=False,
+    ),
+]
+Target = Annotated[
+    str | None,
+    typer.Option(help="The column to predict, or its file (not for data sets and .npz)."),
+]
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder with mnist/ and fashion-mnist/; else DLADMM_DATA, else they are downloaded.",
+        show_default=False,
+    ),
+]
+
+
+Devices = Annotated[
+    int | None,
+    typer.Option(
+        help="How many devices to spread the rows over; all in several processes, else 1."
+    ),
+]
+Checkpoint = Annotated[
+    Path | None, typer.Option(help="Folder to keep the run in, to go on after an interruption.")
+]
+CheckpointEvery = Annotated[
+    int | None, typer.Option(help="Iterations between two checkpoints.", show_default=False)
+]
+CheckpointMinutes = Annotated[
+    float | None,
+    typer.Option(help="Minutes between two checkpoints; 10 unless iterations are given."),
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on from the newest checkpoint, if there is one.")
+]
+Coordinator = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="Where process 0 of several listens, or auto: as SLURM, Kubernetes or MPI say.",
+    ),
+]
+NumProcesses = Annotated[int | None, typer.Option(help="How many processes the run has.")]
+ProcessId = Annotated[int | None, typer.Option(help="Which of them this is, from 0.")]
+
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file written by `dladmm fit`.")]
+
+
+def parse_sizes(option: str, text: str) -> tuple[int, ...]:
+    """'256,128' as (256, 128); ValueError names the option and what was expected."""
+    try:
+        sizes = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        sizes = ()
+    if not sizes or any(not 1 <= size <= MAX_WIDTH for size in sizes):
+        raise ValueError(
+            f"{option} {text!r} is not valid; expected numbers from 1 to {MAX_WIDTH:,}"
+            " such as 256,128"
+        )
+    return sizes
+
+
+# A layer wider than this is a slip of the keyboard: its weights alone would take terabytes.
+MAX_WIDTH = 1_000_000
+
+
+def print_json(record: dict[str, Any]) -> None:
+    """One JSON object on standard output; what JSON does not know is written as text."""
+    typer.echo(json.dumps(record, indent=2, allow_nan=False, default=str))

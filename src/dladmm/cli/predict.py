@@ -1,0 +1,83 @@
+"""`dladmm predict`: a model and a table in, a CSV file of predictions out."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dladmm.cli.messages import check_writable, echo_warnings, saving
+from dladmm.cli.options import AsJson, Data, DataDir, Model, print_json
+
+if TYPE_CHECKING:
+    from dladmm.data.preprocessing import TablePreprocessor
+
+
+def predict(
+    model: Model,
+    data: Data,
+    out: Annotated[Path, typer.Option(help="Where to write the .csv file.", show_default=False)],
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Predict each row of a table with a model, into a CSV file in the same order.
+
+    For classes: the label, and one column p_<class> for the probability of each. For numbers: the
+    prediction. Of a named data set, the test part is predicted.
+
+    Example: dladmm predict houses.model new.csv --out predicted.csv
+    """
+    if out.suffix.lower() != ".csv":
+        raise ValueError(f"--out {out} is not a .csv file; expected one")
+    check_writable(out, "--out", keep=[data, str(model)])
+    from dladmm.cli.loading import Source, rows_to_predict
+    from dladmm.cli.scoring import score_if_known, score_text
+    from dladmm.estimators.model_files import load_model
+
+    loaded = load_model(model)
+    with echo_warnings() as warnings:
+        preprocessing, table, inputs = rows_to_predict(loaded, Source(data, None, data_dir))
+        header, rows = predictions(loaded.estimator, preprocessing, inputs)
+        with saving(out, "the predictions"):
+            write_csv(out, header, rows)
+        score = score_if_known(loaded.estimator, preprocessing, table, inputs)
+    count = len(inputs)
+    if as_json:
+        record = {"rows": count, "out": str(out), "columns": header, "score": score}
+        print_json(record | {"warnings": warnings})
+        return
+    typer.echo(f"{count} {'row' if count == 1 else 'rows'} predicted: {out}")
+    if score is not None:
+        task = "classification" if hasattr(loaded.estimator, "classes_") else "regression"
+        typer.echo(score_text(task, score))
+
+
+def predictions(
+    estimator: Any, preprocessing: TablePreprocessor | None, inputs: Any
+) -> tuple[list[str], list[list[Any]]]:
+    """The header and the rows of the file to write: label and probabilities, or prediction."""
+    predicted = estimator.predict(inputs)
+    if not hasattr(estimator, "classes_"):
+        values = preprocessing.target.decode(predicted) if preprocessing else predicted
+        matrix = values.reshape(len(inputs), -1)
+        names = ["prediction", *(f"prediction_{j}" for j in range(2, matrix.shape[1] + 1))]
+        return names, matrix.tolist()
+    if not hasattr(estimator, "predict_proba"):
+        return ["label"], [[label] for label in predicted.tolist()]
+    names = ["label", *(f"p_{name}" for name in estimator.classes_.tolist())]
+    probabilities = estimator.predict_proba(inputs).tolist()
+    return names, [[label, *p] for label, p in zip(predicted.tolist(), probabilities, strict=True)]
+
+
+def write_csv(out: Path, header: list[str], rows: list[list[Any]]) -> None:
+    from dladmm.io.files import write_atomically
+
+    with (
+        write_atomically(out) as part,
+        part.open("w", encoding="utf-8", newline="") as file,
+    ):
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)

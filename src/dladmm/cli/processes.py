@@ -1,0 +1,219 @@
+"""Several processes as one run: how each finds the others, and what a launcher does for them.
+
+`launch` starts the processes of one machine and watches them: a run that has lost a process cannot
+go on, and JAX's own heartbeat is slower to notice and may end the others without a word.
+"""
+
+import io
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Sequence
+from functools import partial
+from typing import IO, NamedTuple, NoReturn
+
+from dladmm.cli.messages import print_message
+
+AUTO = "auto"  # the coordinator as SLURM, Kubernetes or MPI name it
+CONNECT_SECONDS = 120
+HEARTBEAT_SECONDS = 30
+SHUTDOWN_SECONDS = 60
+# The exit code of a process that has lost another one: not itself the cause.
+LOST_ANOTHER = 3
+# How long the others may take to end by themselves, and then once they are asked to.
+GRACE_SECONDS = 5.0
+
+
+def join(coordinator: str | None, num_processes: int | None, process_id: int | None) -> None:
+    """Make this process one of a run; nothing where no coordinator is named."""
+    if coordinator is None:
+        if num_processes is not None or process_id is not None:
+            raise ValueError("--coordinator is missing; expected HOST:PORT of process 0, or auto")
+        return
+    import jax
+
+    # It would catch SIGTERM, and a process that is told to end would go on.
+    jax.config.update("jax_enable_preemption_service", False)
+    initialize = partial(
+        jax.distributed.initialize,
+        initialization_timeout=CONNECT_SECONDS,
+        heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
+        shutdown_timeout_seconds=SHUTDOWN_SECONDS,
+    )
+    if coordinator == AUTO:
+        own_standard_output()
+        try:
+            initialize(num_processes=num_processes, process_id=process_id)
+        except ValueError as error:
+            raise ValueError(
+                "--coordinator auto found no other processes; expected the variables of SLURM,"
+                f" Kubernetes or MPI ({error})"
+            ) from None
+        return
+    host, _, port = coordinator.rpartition(":")
+    if not host or not port.isdigit():
+        raise ValueError(f"--coordinator {coordinator!r} is not valid; expected HOST:PORT or auto")
+    if num_processes is None or process_id is None:
+        raise ValueError(
+            "--num-processes and --process-id are missing; expected both beside --coordinator"
+        )
+    if not 0 <= process_id < num_processes:
+        raise ValueError(
+            f"--process-id {process_id} is not valid; expected 0 to {num_processes - 1}"
+        )
+    own_standard_output()
+    initialize(coordinator, num_processes, process_id)
+
+
+def own_standard_output() -> None:
+    """Keep standard output for results: gloo prints on it that it is connected."""
+    if not isinstance(sys.stdout, io.TextIOWrapper):
+        return  # not a stream of the system's
+    ours = os.dup(1)
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+    sys.stdout = os.fdopen(ours, "w", encoding="utf-8")
+
+
+def leave(code: int) -> NoReturn:
+    """Exit; one process of several does not wait for the others, as JAX would at its end."""
+    if is_one_of_several():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
+def leave_others(error: BaseException) -> None:
+    """End one process of several at once after what it did not expect; nothing if it is alone."""
+    if not is_one_of_several() or (isinstance(error, SystemExit) and not error.code):
+        return
+    if isinstance(error, SystemExit):
+        leave(error.code if isinstance(error.code, int) else 1)
+    import jax
+
+    if isinstance(error, jax.errors.JaxRuntimeError):
+        first_line = next(iter(str(error).splitlines()), "")
+        print_message(f"another process of this run is gone: {first_line}")
+        leave(LOST_ANOTHER)
+    traceback.print_exception(error)
+    leave(1)
+
+
+def is_one_of_several() -> bool:
+    jax = sys.modules.get("jax")
+    return jax is not None and jax.distributed.is_initialized() and jax.process_count() > 1
+
+
+class Child(NamedTuple):
+    """A process of the run; only the first one prints, what the others print is kept in a file."""
+
+    number: int
+    process: subprocess.Popen[bytes]
+    output: IO[bytes] | None
+
+    def last_words(self) -> str:
+        if self.output is None:
+            return ""
+        self.output.seek(0)
+        lines = self.output.read().decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else ""
+
+
+def launch(command: Sequence[str], count: int) -> tuple[int, str]:
+    """Run `dladmm COMMAND` as `count` processes of this machine until all have ended, or one died.
+
+    Returns the exit code and, where a process has died, one sentence that names it and says how to
+    go on.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        coordinator = f"127.0.0.1:{free.getsockname()[1]}"
+    children: list[Child] = []
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # no orphans by `kill` either
+    try:
+        for index in range(count):
+            children.append(start(command, coordinator, count, index))
+        dead = wait_for_all(children)
+        words = dead.last_words() if dead else ""
+    except KeyboardInterrupt:
+        return 130, f"interrupted; {how_to_resume(command, count)}"
+    finally:
+        end(children)
+    if dead is None:
+        return 0, ""
+    first, code = children[0].process.returncode, dead.process.returncode
+    if code == first and code > 0 and code != LOST_ANOTHER:
+        return code, ""  # a refusal, which the first process has printed itself
+    how = f"failed with code {code}" if code > 0 else f"was ended by {signal_name(-code)}"
+    return 1, (
+        f"process {dead.number} of {count} {how}{f' ({words})' if words else ''}, so the others"
+        f" were stopped; {how_to_resume(command, count)}"
+    )
+
+
+def signal_name(number: int) -> str:
+    known = {s.value: s.name for s in signal.Signals}
+    return known.get(number, f"signal {number}")
+
+
+def wait_for_all(children: Sequence[Child]) -> Child | None:
+    """Wait until all have ended well, which is None, or one has not: the one to blame."""
+    while True:
+        codes = [child.process.poll() for child in children]
+        if all(code == 0 for code in codes):
+            return None
+        bad = [child for child, code in zip(children, codes, strict=True) if code]
+        if bad:
+            return min(bad, key=lambda child: _blame(child.process.returncode))
+        time.sleep(0.05)
+
+
+def _blame(code: int) -> int:
+    """Least for who was killed, then who failed, then who was aborted, as JAX aborts who has lost
+    another for long, then who has reported that it lost another."""
+    if code < 0:
+        return 2 if -code == signal.SIGABRT else 0
+    return 3 if code == LOST_ANOTHER else 1
+
+
+def start(command: Sequence[str], coordinator: str, count: int, index: int) -> Child:
+    own = ("--coordinator", coordinator, "--num-processes", str(count), "--process-id", str(index))
+    output = tempfile.TemporaryFile() if index else None  # noqa: SIM115 (closed by `end`)
+    share = str(max(1, (os.cpu_count() or 1) // count))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dladmm", *command, *own],
+        stdout=subprocess.DEVNULL if index else None,
+        stderr=output,
+        env={"NPROC": share} | os.environ,  # each its share of the cores
+    )
+    return Child(index, process, output)
+
+
+def end(children: Sequence[Child]) -> None:
+    """Wait a little for those that still run, then end them, politely first; not to be hurried."""
+    for asked in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(asked, signal.SIG_IGN)
+    for last_resort in (subprocess.Popen.terminate, subprocess.Popen.kill):
+        deadline = time.monotonic() + GRACE_SECONDS
+        while time.monotonic() < deadline and any(c.process.poll() is None for c in children):
+            time.sleep(0.05)
+        for child in children:
+            if child.process.poll() is None:
+                last_resort(child.process)
+    for child in children:
+        child.process.wait()
+        if child.output is not None:
+            child.output.close()
+
+
+def how_to_resume(command: Sequence[str], count: int) -> str:
+    if not any(argument.split("=")[0] == "--checkpoint" for argument in command):
+        return "without --checkpoint DIR there is nothing to go on from"
+    resumed = [*command, *(() if "--resume" in command else ("--resume",))]
+    return f"go on with: {shlex.join(['dladmm', 'launch', '-n', str(count), '--', *resumed])}"

@@ -1,0 +1,57 @@
+"""What is settled for a whole process: threads, compiled programs, freed memory."""
+
+import ctypes
+import os
+import sys
+from typing import Any
+
+# Parameters of mallopt (their numbers in <malloc.h>), each with the variable by which users set it.
+GLIBC_SETTINGS = {
+    "MALLOC_MMAP_THRESHOLD_": (-3, 4 * 2**20),
+    "MALLOC_TRIM_THRESHOLD_": (-1, 8 * 2**20),
+}
+
+
+def respect_thread_limits() -> None:
+    """Give XLA the threads OMP_NUM_THREADS allows; works until JAX's first computation.
+
+    XLA sizes its thread pool by NPROC, or by the cores it sees. A worker of GridSearchCV(n_jobs=2)
+    sees all of them and would fight its siblings; joblib tells each its share as OMP_NUM_THREADS.
+    """
+    limit = os.environ.get("OMP_NUM_THREADS", "")
+    if limit.isdigit() and int(limit) > 0:
+        os.environ.setdefault("NPROC", limit)
+
+
+def keep_compiled_programs() -> None:
+    """With DLADMM_CACHE=folder, compiled programs are kept there for later processes."""
+    folder = os.environ.get("DLADMM_CACHE", "")
+    if folder:
+        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", folder)
+        # JAX keeps what took a second; an iteration on a small table takes less and is worth it.
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+
+
+def return_large_arrays() -> None:
+    """Let freed arrays above 4 MiB go back to the system at once; those below serve again (glibc).
+
+    By itself glibc raises that limit with every larger array it sees freed; each thread that ever
+    ran an iteration then keeps a copy of its temporaries: up to a fifth of a small run's memory.
+    """
+    mallopt = _libc("mallopt")
+    asked_otherwise = "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", "")
+    for variable, (parameter, value) in GLIBC_SETTINGS.items():
+        if mallopt is not None and not asked_otherwise and variable not in os.environ:
+            mallopt(parameter, value)
+
+
+def return_freed_memory() -> None:
+    """Give all freed memory back to the system now (glibc)."""
+    trim = _libc("malloc_trim")
+    if trim is not None:
+        trim(0)
+
+
+def _libc(name: str) -> Any:
+    """A function of the C library, None where it has no such one."""
+    return getattr(ctypes.CDLL(None), name, None) if sys.platform == "linux" else None

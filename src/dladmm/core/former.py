@@ -1,0 +1,55 @@
+"""Checkpoints of format 1, as version 0.1 wrote them, read as those of today."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from dladmm.core.problem import chain, described_layers
+from dladmm.core.snapshot import FORMAT, Snapshot
+
+
+def is_former(identity: Mapping[str, Any]) -> bool:
+    return identity["format"] == 1
+
+
+def upgraded_identity(identity: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """Format 1 named a network by its sizes, as in 6-8-3, since all layers were dense, and did not
+    say which rows were held out: they are taken as those of the run of `now`."""
+    if not is_former(identity):
+        return dict(identity)
+    same = {name: value for name, value in identity.items() if name != "network"}
+    first, *units = (int(size) for size in identity["network"].split("-"))
+    described = described_layers(chain((first,), units))
+    layers = {f"layer {l}": layer for l, layer in enumerate(described, 1)}
+    return same | layers | {"format": FORMAT, "held-out rows": now.get("held-out rows")}
+
+
+def former_shape(like: Snapshot) -> Snapshot:
+    """What format 1 held in the place of `like`: last and best network, and the callback's."""
+    rest, networks = like.rest
+    last, best = networks["network"], networks["best"]
+    return replace(like, rest=(rest, last, best, best))
+
+
+def upgraded(snapshot: Snapshot) -> Snapshot:
+    """A snapshot of format 1 as one of today; one of today as it is."""
+    if "first" not in snapshot.plain:
+        return snapshot
+    (rest, last, best, callback_best), plain = snapshot.rest, snapshot.plain
+    memory = plain["callback"]
+    scores = memory.get("scores") or []
+    rows = [
+        row | ({"validation_score": score} if scores else {})
+        for row, score in zip(plain["rows"], scores or plain["rows"], strict=True)
+    ]
+    same = ("start", "lemma2_at_start", "penalty", "least_rho", "recoveries", "restarted", "quiet")
+    now = {name: plain[name] for name in same} | {
+        "iteration": plain["first"],
+        "rows": rows,
+        "best_score": memory["best_score"] if scores else -plain["best_loss"],
+        "gained": memory.get("best", -math.inf),
+        "gained_at": memory.get("best_at", 0),
+    }
+    best = callback_best if plain["watched"] else best
+    return replace(snapshot, rest=(rest, {"network": last, "best": best}), plain=now)

@@ -1,0 +1,171 @@
+"""The variables while a sweep of Algorithm 1 walks over them, and the account of its steps."""
+
+from collections.abc import Iterable
+from typing import Literal
+
+import jax.numpy as jnp
+from jax import Array
+
+from dladmm.core.data import Data
+from dladmm.core.problem import Problem
+from dladmm.core.relaxed.state import State
+from dladmm.core.relaxed.step_rules import StepRule
+from dladmm.core.relaxed.units import Step
+from dladmm.core.relaxed.updates import (
+    Phi,
+    update_a,
+    update_b,
+    update_z,
+    update_z_measured,
+    update_zL,
+)
+from dladmm.core.relaxed.weight_updates import update_W, update_W_twice
+
+
+class Blocks:
+    """Holds W, b, z, a, p of one sweep; each step_* method replaces one block of layer l.
+
+    Lives only while an iteration is traced: arrays in, arrays out, nothing remembered after.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        rule: StepRule,
+        zl_solver: str,
+        data: Data,
+        state: State,
+        rho: Array,
+        nu: Array,
+    ):
+        self.problem, self.rule, self.zl_solver, self.data = problem, rule, zl_solver, data
+        self.samples, self.start, self.rho, self.nu = data.samples, state, rho, nu
+        self.W, self.b, self.z = list(state.W), list(state.b), list(state.z)
+        self.a, self.p = list(state.a), list(state.p)
+        self.u_over_rho = state.u / rho
+        self.c = [nu] * (problem.n_layers - 1) + [rho]
+        self.zl_iterations = jnp.zeros((), jnp.int32)
+        # Squared distances of each kind of block, backward and forward: the terms of c_k.
+        self.backward: dict[str, list[Array]] = {"W": [], "b": [], "z": [], "a": []}
+        self.forward: dict[str, list[Array]] = {"W": [], "b": [], "z": [], "a": []}
+        self.now = self.backward
+        self.hidden_z_forward: list[Array] = []
+        self.steps: dict[str, list[Step]] = {"W": [], "a": []}
+
+    def turn(self) -> None:
+        """From the backward to the forward pass."""
+        self.now = self.forward
+
+    def _phi(self, l: int) -> Phi:
+        """Layer l's part of phi, as it stands."""
+        dual = self.u_over_rho if l == self.problem.n_layers - 1 else None
+        return Phi(self.W[l], self.p[l], self.b[l], self.z[l], dual, self.c[l])
+
+    def _note(self, kind: Literal["W", "a"], step: Step, distances: dict[str, list[Array]]) -> None:
+        self.steps[kind].append(step)
+        distances[kind].append(step.moved)
+
+    def _distance(self, new: Array, old: Array) -> Array:
+        return self.samples.total((new - old) ** 2)
+
+    def step_a(self, l: int) -> None:
+        """a_l and, with it, p_{l+1}."""
+        up = l + 1
+        self.a[l], self.p[up], step = update_a(
+            self.problem.layers[up],
+            self.rule,
+            self.problem.activations[l],
+            self.a[l],
+            self.z[l],
+            self._phi(up),
+            self.nu,
+            self.samples,
+        )
+        self._note("a", step, self.now)
+
+    def step_z(self, l: int) -> None:
+        """z_l."""
+        old = self.z[l]
+        if l < self.problem.n_layers - 1:
+            hidden = (self.problem.activations[l], old, self.p[l], self.b[l], self.a[l])
+            if self.now is self.backward:
+                self.z[l] = update_z(*hidden)
+            else:  # c_k has no hidden z; Property 3 needs their forward distance
+                self.z[l], distance = update_z_measured(*hidden, self.samples)
+                self.hidden_z_forward.append(distance)
+            return
+        self.z[l], used = update_zL(
+            self.problem.loss,
+            self.zl_solver,
+            self.p[l],
+            self.b[l],
+            old,
+            self.start.u,
+            self.data.y,
+            self.rho,
+            self.samples,
+        )
+        self.zl_iterations += used
+        self.now["z"].append(self._distance(self.z[l], old))
+
+    def step_b(self, l: int) -> None:
+        """b_l."""
+        old = self.b[l]
+        self.b[l] = update_b(self.problem.layers[l], self._phi(l), self.samples)
+        self.now["b"].append(jnp.sum((self.b[l] - old) ** 2))
+
+    def step_W(self, l: int) -> None:
+        """W_l and, with it, p_l; W_1 takes its backward and its forward step together."""
+        gram = self.data.gram if l == 0 else None
+        if gram is not None and self.now is self.forward:
+            return
+        layer, regularizer = self.problem.layers[l], self.problem.regularizers[l]
+        a_prev = self.data.x if l == 0 else self.a[l - 1]
+        block = (layer, regularizer, self.rule, self._phi(l), a_prev, self.samples)
+        if gram is not None:
+            self.W[l], self.p[l], (backward, forward) = update_W_twice(*block, gram)
+            self._note("W", backward, self.backward)
+            self._note("W", forward, self.forward)
+        else:
+            self.W[l], self.p[l], step = update_W(*block)
+            self._note("W", step, self.now)
+
+    def step_u(self) -> State:
+        """r = z_L - p_L - b_L and u + rho r: the state after the sweep."""
+        r = self.z[-1] - self.p[-1] - self.b[-1]
+        return State(
+            tuple(self.W),
+            tuple(self.b),
+            tuple(self.z),
+            tuple(self.a),
+            tuple(self.p),
+            self.start.u + self.rho * r,
+        )
+
+    def moved(self) -> Array:
+        """The sum in c_k of Theorem 3."""
+        passes = (self.backward, self.forward)
+        return _sum(d for distances in passes for kind in distances.values() for d in kind)
+
+    def subgradient_bound(self, new: State) -> Array:
+        """The sum of norms that bounds the subgradient in Property 3, without its constant C."""
+        norms = [jnp.sqrt(_sum(self.forward[kind])) for kind in ("W", "b", "a")]
+        norms.append(jnp.sqrt(_sum(self.hidden_z_forward + self.forward["z"])))
+        norms.append(jnp.sqrt(self._distance(new.z[-1], self.start.z[-1])))
+        return _sum(norms)
+
+    def least_curvature(self, kind: Literal["W", "a"]) -> Array:
+        """The least theta (W) or tau (a) of the sweep; infinity where there was no such step."""
+        values = [step.curvature for step in self.steps[kind]]
+        return jnp.min(jnp.stack(values)) if values else jnp.full((), jnp.inf, self.rho.dtype)
+
+    def trials(self) -> Array:
+        return _sum(step.trials for kind in self.steps.values() for step in kind)
+
+    def exhausted(self) -> Array:
+        return _sum(step.exhausted for kind in self.steps.values() for step in kind)
+
+
+def _sum(values: Iterable[Array]) -> Array:
+    values = list(values)
+    return jnp.sum(jnp.stack(values)) if values else jnp.zeros(())

@@ -1,0 +1,107 @@
+"""L_rho, the residuals, and what a certificate needs of them: the only copy.
+
+L_rho = R(z_L; y) + sum_l Omega_l(W_l)
+      + nu/2 sum_{l<L} (|z_l - p_l - b_l|^2 + |a_l - f_l(z_l)|^2)
+      + <u, r> + rho/2 |r|^2,                      r = z_L - p_L - b_L        (eq. 1)
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from dladmm.core.data import Data
+from dladmm.core.engine.walks import Folded
+from dladmm.core.evaluate import regularization
+from dladmm.core.problem import Problem
+from dladmm.core.relaxed.state import State
+from dladmm.core.relaxed.updates import residual
+from dladmm.terms.sums import total
+
+
+class Lagrangian(NamedTuple):
+    """L_rho and its parts; gaps are norms, all sums are over weighted samples."""
+
+    value: Array
+    risk: Array
+    regularization: Array
+    residual: Array
+    linear_gap: tuple[Array, ...]
+    activation_gap: tuple[Array, ...]
+
+
+def lagrangian(problem: Problem, data: Data, state: State, rho: Array, nu: Array) -> Lagrangian:
+    """L_rho at this state, from the running products: no matrix product."""
+
+    # Over whole arrays: each sum is one kernel that reads them once and stores nothing.
+    total = data.samples.total
+    r = -residual(state.p[-1], state.b[-1], state.z[-1], None)
+    linear, activation = [], []
+    for l, f in enumerate(problem.activations):
+        linear.append(total(residual(state.p[l], state.b[l], state.z[l], None) ** 2))
+        activation.append(total((state.a[l] - f(state.z[l])) ** 2))
+    risk = total(problem.loss.value(state.z[-1], data.y))
+    square, dual = total(r * r), total(state.u * r)
+    penalty = regularization(problem, state.W)
+    relaxed = nu / 2 * sum(linear + activation, jnp.zeros((), risk.dtype))
+    return Lagrangian(
+        risk + penalty + relaxed + dual + rho / 2 * square,
+        risk,
+        penalty,
+        jnp.sqrt(square),
+        tuple(jnp.sqrt(v) for v in linear),
+        tuple(jnp.sqrt(v) for v in activation),
+    )
+
+
+def lemma2_violation(problem: Problem, data: Data, state: State) -> Array:
+    """max |grad R(z_L) + u|: zero after each dual update if z_L was solved exactly (Lemma 2)."""
+    violation = problem.loss.stationarity(state.z[-1], data.y, state.u)
+    if data.weights is not None:
+        violation = jnp.where(data.weights[:, None] > 0, violation, 0)
+    return data.samples.most(jnp.max(violation))
+
+
+@partial(jax.jit, static_argnames="problem")
+def subgradient_norm(problem: Problem, data: Data, state: State, rho: Array, nu: Array) -> Array:
+    """The norm of the smallest subgradient of L_rho over all blocks, u included.
+
+    At a kink of f the smallest element between (a minimum) or at (a maximum) the one-sided
+    derivatives is taken. z_l with a discontinuous f_l is left out: L_rho has no subgradient there.
+    """
+    last = problem.n_layers - 1
+
+    def body(weights: Array | None, _: Any, read: Any) -> tuple[Any, Folded]:
+        """Squares over (z, a, u), and the gradients in each W and b, of one block of samples."""
+        x, y, z, a, p, u = read
+        inputs, squares, gradients = (x, *a), [], []
+        back = jnp.zeros((), rho.dtype)  # c r W of the layer above, its part of the a-gradient
+        for l in range(last, -1, -1):
+            layer, c = problem.layers[l], rho if l == last else nu
+            gap = residual(p[l], state.b[l], z[l], None)
+            r = gap - u / rho if l == last else gap
+            if l == last:
+                squares.append(total(problem.loss.stationarity(z[l], y, -c * r) ** 2, weights))
+                squares.append(total(gap**2, weights))
+            else:
+                f = problem.activations[l]
+                mismatch = nu * (a[l] - f(z[l]))
+                squares.append(total((back + mismatch) ** 2, weights))
+                if f.continuous:
+                    left, right = (-c * r - mismatch * slope for slope in f.slopes(z[l]))
+                    inner = (left <= 0) & (right >= 0)
+                    least = jnp.where(inner, 0, jnp.minimum(jnp.abs(left), jnp.abs(right)))
+                    squares.append(total(least**2, weights))
+            gradients.append(
+                (c * layer.adjoint_W(r, inputs[l], weights), c * layer.unit_sum(r, weights))
+            )
+            back = c * layer.adjoint_a(state.W[l], r)
+        return (), Folded(sum=(sum(squares), gradients))
+
+    read = (data.x, data.y, state.z, state.a, state.p, state.u)
+    square, gradients = data.samples.walk(body, (), read)[1].sum
+    for (G, g), W, term in zip(gradients[::-1], state.W, problem.regularizers, strict=True):
+        square += jnp.sum(term.subgradient(W, G) ** 2) + jnp.sum(g**2)
+    return jnp.sqrt(square)

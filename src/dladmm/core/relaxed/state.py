@@ -1,0 +1,98 @@
+"""All variables of L_rho, as an immutable pytree, and where they start."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from dladmm.core.data import DATA, Data
+from dladmm.core.engine.devices import EVERYWHERE, ROWS, spread
+from dladmm.core.params import Params
+from dladmm.core.problem import Problem
+
+Rows = tuple[tuple[Array, ...], tuple[Array, ...], tuple[Array, ...], Array]  # z, a, p, u
+
+
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["W", "b", "z", "a", "p", "u"],
+    meta_fields=[],
+)
+@dataclass(frozen=True)
+class State:
+    """All variables of L_rho, and the running products p_l = A_l(W_l, a_{l-1}).
+
+    `a` holds a_1..a_{L-1}; `p` is kept so that no product is computed only to evaluate something.
+    """
+
+    W: tuple[Array, ...]
+    b: tuple[Array, ...]
+    z: tuple[Array, ...]
+    a: tuple[Array, ...]
+    p: tuple[Array, ...]
+    u: Array
+
+    @property
+    def params(self) -> Params:
+        return Params(self.W, self.b)
+
+    @property
+    def rows(self) -> Rows:
+        """What has one row per sample."""
+        return self.z, self.a, self.p, self.u
+
+
+def state_of(rows: Rows, params: Params) -> State:
+    """The state of these rows and this network."""
+    z, a, p, u = rows
+    return State(params.W, params.b, z, a, p, u)
+
+
+# Where each part lives on a mesh, for `spread`.
+STATE: Any = State(EVERYWHERE, EVERYWHERE, ROWS, ROWS, ROWS, ROWS)  # type: ignore[arg-type]
+
+
+@partial(jax.jit, static_argnames=("problem", "dual_from_gradient", "authors_output"))
+def state_from_params(
+    problem: Problem,
+    params: Params,
+    data: Data,
+    dual_from_gradient: bool,
+    authors_output: bool = False,
+) -> State:
+    """The feasible state of a forward pass, with u = -grad R(z_L) (Lemma 2) or u = 0.
+
+    `authors_output` starts z_L at the loss's own point (+-1 for classes) instead of the output.
+    """
+
+    def own(params: Params, data: Data) -> State:
+        z: list[Array] = []
+        a: list[Array] = []
+        p: list[Array] = []
+        for l, layer in enumerate(problem.layers):
+            p.append(layer.apply(params.W[l], a[-1] if a else data.x))
+            z.append(p[-1] + params.b[l])
+            if l < problem.n_layers - 1:
+                a.append(problem.activations[l](z[-1]))
+        if authors_output:
+            z[-1] = problem.loss.initial_output(data.y)
+        u = -problem.loss.gradient(z[-1], data.y) if dual_from_gradient else jnp.zeros_like(z[-1])
+        return State(params.W, params.b, tuple(z), tuple(a), tuple(p), u)
+
+    return spread(data.samples, own, (EVERYWHERE, DATA), STATE)(params, data)
+
+
+# Unused arguments are kept: the old p gives its memory to the new one, though nobody reads it.
+@partial(jax.jit, static_argnames="problem", donate_argnames="rows", keep_unused=True)
+def refreshed(problem: Problem, data: Data, rows: Rows, params: Params) -> Rows:
+    """The same rows with p recomputed from W and a: running products drift in float32."""
+
+    def own(data: Data, rows: Rows, params: Params) -> Rows:
+        z, a, _, u = rows
+        layers = zip(problem.layers, params.W, (data.x, *a), strict=True)
+        return z, a, tuple(layer.apply(W, inputs) for layer, W, inputs in layers), u
+
+    return spread(data.samples, own, (DATA, ROWS, EVERYWHERE), ROWS)(data, rows, params)

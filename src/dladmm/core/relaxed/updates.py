@@ -1,0 +1,176 @@
+"""The block updates: pure functions, arrays in, new arrays and a small record out.
+
+phi's part for layer l is c/2 |r|^2 with r = p + b - z - [l = L] u/rho and c = rho for l = L, else
+nu. Algorithms 2-5 of the paper look for a theta (tau) with phi(new) <= P(new; theta). phi is
+quadratic, so with D = new - old that test is exactly
+
+    c |A(D, a_prev)|^2 <= <theta D, D>     (W)       c |A(W, D)|^2 + nu |D|^2 <= <tau D, D>     (a)
+
+and is always evaluated in this form: a difference of two values of phi would cancel.
+Gradients are divided by c (W) or nu (a) first, so that nothing underflows at rho = nu = 1e-6.
+"""
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+from dladmm.core.engine.buffers import in_memory_of, stored_after
+from dladmm.core.engine.loops import repeat_while
+from dladmm.core.engine.walks import Folded, Samples
+from dladmm.core.relaxed.step_rules import Backtracking, ClosedForm, StepRule
+from dladmm.core.relaxed.units import Step
+from dladmm.core.relaxed.zl_solvers import zl_solvers
+from dladmm.terms.activations import Activation
+from dladmm.terms.layers import Layer
+from dladmm.terms.losses.base import Loss
+from dladmm.terms.sums import sample_squares, total, weighted
+
+
+class Phi(NamedTuple):
+    """One layer's part of phi, c/2 |p + b - z - u/rho|^2 with p = A(W, a_prev).
+
+    c = rho for the last layer, else nu; hidden layers have no dual.
+    """
+
+    W: Array
+    p: Array
+    b: Array
+    z: Array
+    u_over_rho: Array | None
+    c: Array
+
+
+def residual(p: Array, b: Array, z: Array, u_over_rho: Array | None) -> Array:
+    """r = p + b - z - u/rho; hidden layers have no dual."""
+    r = p + b - z
+    return r if u_over_rho is None else r - u_over_rho
+
+
+def update_b(layer: Layer, phi: Phi, samples: Samples) -> Array:
+    """argmin_b c/2 sum_i omega_i |p_i + b - z_i - u_i/rho|^2, exactly.   (eqs. 6, 7, 12, 13)
+
+    The paper's B is the curvature of one sample; over a batch it is c sum omega_i.
+    """
+    gap = phi.z - phi.p
+    target = gap if phi.u_over_rho is None else gap + phi.u_over_rho
+    own = layer.unit_sum(target, samples.weights)
+    return samples.sum(own) / layer.unit_count(samples.mass(phi.p))
+
+
+def update_z(activation: Activation, z: Array, p: Array, b: Array, a: Array) -> Array:
+    """argmin_z nu/2 |z - p - b|^2 + nu/2 |a - f(z)|^2, globally; in the old z's memory.  (eq. 4)"""
+    return in_memory_of(z, activation.argmin_z(p + b, a), b[..., 0])
+
+
+def update_z_measured(
+    activation: Activation, z: Array, p: Array, b: Array, a: Array, samples: Samples
+) -> tuple[Array, Array]:
+    """As `update_z`, and the square of the distance z goes.   (eq. 14)"""
+
+    def body(weights: Array | None, updated: Any, read: Any) -> tuple[Any, Folded]:
+        p, a = read
+        z = activation.argmin_z(p + b, a)
+        distance = total((z - updated) ** 2, weights)
+        return stored_after(z, distance), Folded(sum=distance)
+
+    z, folded = samples.walk(body, z, (p, a))
+    return z, folded.sum
+
+
+def update_zL(
+    loss: Loss,
+    solver: str,
+    p: Array,
+    b: Array,
+    z: Array,
+    u: Array,
+    y: Array,
+    rho: Array,
+    samples: Samples,
+) -> tuple[Array, Array]:
+    """argmin_z R(z; y) + <u, z - p - b> + rho/2 |z - p - b|^2; iterations used.   (eqs. 5, 15)"""
+
+    def body(_: Array | None, z: Any, read: Any) -> tuple[Any, Folded]:
+        p, u, y = read
+        z, used = zl_solvers[solver](loss, p + b, u, y, rho, z)
+        return z, Folded(most=used)
+
+    z, folded = samples.walk(body, z, (p, u, y))
+    return z, folded.most
+
+
+def update_a(
+    layer: Layer,
+    rule: StepRule,
+    activation: Activation,
+    a: Array,
+    z: Array,
+    above: Phi,
+    nu: Array,
+    samples: Samples,
+) -> tuple[Array, Array, Step]:
+    """A majorised step on c/2 |A(W, a) + b - z_above - u/rho|^2 + nu/2 |a - f(z)|^2.   (eqs. 3, 16)
+
+    Per sample, tau = (c |A(W, g)|^2 + nu |g|^2) / |g|^2 with g the gradient. Returns a, and with
+    it the new product p = A(W, a) of the layer above, which comes for free.
+    """
+    if rule.scalar:
+        samples = replace(samples, blocks=1)  # one tau for all needs all samples at once
+    ratio = above.c / nu
+
+    def body(weights: Array | None, updated: Any, read: Any) -> tuple[Any, Folded]:
+        (a, p), (z, z_above, u_over_rho) = updated, read
+        r = residual(p, above.b, z_above, u_over_rho)
+        g = ratio * layer.adjoint_a(above.W, r) + (a - activation(z))
+        image = layer.apply(above.W, g)
+        size, bent = sample_squares(g), ratio * sample_squares(image)
+        step, tau, trials, exhausted = _step_a(rule, size, bent, nu, weights, samples)
+        moved = total(step**2 * size, weights)
+        return (a - step * g, p - step * image), Folded(moved, nu * tau, (trials, exhausted))
+
+    (a, p), folded = samples.walk(body, (a, above.p), (z, above.z, above.u_over_rho))
+    return a, p, Step(folded.sum, folded.least, *folded.most)
+
+
+def _step_a(
+    rule: StepRule, size: Array, bent: Array, nu: Array, weights: Array | None, samples: Samples
+) -> tuple[Array, Array, Array, Array]:
+    """nu/tau per sample, the least tau/nu, trials and failures, from |g|^2 and c/nu |A(W, g)|^2."""
+    none = jnp.zeros((), jnp.int32)
+    if rule.scalar:
+        size, bent = (jnp.full_like(v, samples.total(v)) for v in (size, bent))
+    # tau/nu = 1 + bent/size is at least 1, so a vanishing gradient needs no floor.
+    kappa = 1 + bent / jnp.where(size > 0, size, 1)
+    if isinstance(rule, ClosedForm):
+        moved = weighted(jnp.broadcast_to(size, kappa.shape), weights)
+        return 1 / kappa, least(kappa, moved), none, none
+    tau, trials, accepted = grow(kappa, rule.start / nu, rule)
+    return jnp.where(accepted, 1 / tau, 0), jnp.min(tau), trials, failed(accepted)
+
+
+def grow(kappa: Array, start: Array, rule: Backtracking) -> tuple[Array, Array, Array]:
+    """start * growth^k for the first k with start * growth^k >= kappa, one value for all rows."""
+    needed = jnp.max(kappa)
+
+    def unfinished(carry: Any) -> Array:
+        k, value = carry
+        return (k < rule.max_trials) & (value < needed)
+
+    start = jnp.asarray(start, kappa.dtype)
+    k, value = repeat_while(
+        unfinished,
+        lambda carry: (carry[0] + 1, carry[1] * rule.growth),
+        (jnp.zeros((), jnp.int32), start),
+    )
+    return jnp.full_like(kappa, value), k, value >= needed
+
+
+def least(theta: Array, moved: Array) -> Array:
+    """The least theta among rows that moved: only those count for sufficient descent."""
+    return jnp.min(jnp.where(moved > 0, theta, jnp.inf))
+
+
+def failed(accepted: Array) -> Array:
+    return jnp.any(~accepted).astype(jnp.int32)

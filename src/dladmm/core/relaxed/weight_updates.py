@@ -1,0 +1,219 @@
+"""The W update: a majorised step on each row, in closed form or by backtracking on its prox."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from dladmm.core.engine.loops import repeat_while
+from dladmm.core.engine.walks import Folded, Samples
+from dladmm.core.relaxed.step_rules import Backtracking, StepRule
+from dladmm.core.relaxed.units import Step, unit_parts, walk_units
+from dladmm.core.relaxed.updates import Phi, failed, grow, least, residual
+from dladmm.terms.layers import Layer
+from dladmm.terms.regularizers import Regularizer
+from dladmm.terms.sums import row_squares
+
+
+def update_W(
+    layer: Layer,
+    regularizer: Regularizer,
+    rule: StepRule,
+    phi: Phi,
+    a_prev: Array,
+    samples: Samples,
+) -> tuple[Array, Array, Step]:
+    """argmin_W P(W; theta) + Omega(W) at the current W, theta as the rule chooses.   (eqs. 9, 11)
+
+    P is the majoriser of c/2 sum_i omega_i |r_i|^2, r = p + b - z - u/rho. For Omega =
+    lambda/2 |W|^2 the step is along G = gradient of both, row-wise
+    theta = c |A(G, a_prev)|^2 / |G|^2, and p+ = A(W+, a_prev) comes for free. Otherwise theta is
+    searched with the Gram matrix of a_prev.
+    """
+    W, c = phi.W, phi.c
+    G = gradient_W(layer, phi, a_prev, samples)
+    if regularizer.quadratic is None:
+        gram_pays_off = a_prev.shape[0] >= layer.fan_in
+        K = samples.sum(layer.gram(a_prev, samples.weights)) if gram_pays_off else None
+
+        def times_K(D: Array) -> Array:
+            if K is None:
+                own = layer.adjoint_W(layer.apply(D, a_prev), a_prev, samples.weights)
+                return samples.sum(own)
+            return layer.times_gram(D, K)
+
+        D, _, record = _step_W(regularizer, rule, W, G, c, times_K)
+        return W + D, add_product(layer, phi.p, D, a_prev, samples), record
+    ridge = regularizer.quadratic / c
+    direction, scale = _normalised(G + ridge * W, rule)
+
+    def some_units(p: Array, by_unit: Any, memory: Array) -> tuple[Array, Array, Step, Array]:
+        direction, scale = by_unit
+        image, squares = _image(layer, direction, a_prev, samples, memory)
+        kappa = _quotient(squares, direction, rule)
+        step, record = _quadratic_step(rule, kappa, ridge, scale, direction, c)
+        return p - layer.scale_units(image, step), step, record, image
+
+    parts = unit_parts(layer, rule)
+    p, step, record = walk_units(some_units, phi.p, (direction, scale), parts)
+    return W - step * direction, p, record
+
+
+def _image(
+    layer: Layer, direction: Array, a_prev: Array, samples: Samples, memory: Array
+) -> tuple[Array, Array]:
+    """A(direction, a_prev), in `memory`, and sum_i omega_i of its squares for each unit."""
+
+    def body(weights: Array | None, _: Any, read: Any) -> tuple[Any, Folded]:
+        image = layer.apply(direction, read)
+        return image, Folded(sum=layer.unit_squares(image, weights))
+
+    image, folded = samples.at_once(a_prev).walk(body, memory, a_prev)
+    return image, folded.sum
+
+
+def update_W_twice(
+    layer: Layer,
+    regularizer: Regularizer,
+    rule: StepRule,
+    phi: Phi,
+    x: Array,
+    samples: Samples,
+    K: Array,
+) -> tuple[Array, Array, tuple[Step, Step]]:
+    """The last backward and the first forward step on W_1: two steps on one quadratic.   (9, 11)
+
+    Nothing else changes between them and the inputs never do, so with K = x^T x the second
+    gradient is G + D K and p needs one product for both steps: two of the largest are saved.
+    """
+    times_K = partial(layer.times_gram, K=K)
+    W, c = phi.W, phi.c
+    G = gradient_W(layer, phi, x, samples)
+    D_backward, DK, backward = _step_W(regularizer, rule, W, G, c, times_K)
+    D_forward, _, forward = _step_W(regularizer, rule, W + D_backward, G + DK, c, times_K)
+    D = D_backward + D_forward
+    return W + D, add_product(layer, phi.p, D, x, samples), (backward, forward)
+
+
+def gradient_W(layer: Layer, phi: Phi, a_prev: Array, samples: Samples) -> Array:
+    """1/c of the gradient of phi in W."""
+
+    def body(weights: Array | None, updated: Any, read: Any) -> tuple[Any, Folded]:
+        p, z, u_over_rho, a_prev = read
+        r = residual(p, phi.b, z, u_over_rho)
+        return updated, Folded(sum=layer.adjoint_W(r, a_prev, weights))
+
+    return samples.walk(body, (), (phi.p, phi.z, phi.u_over_rho, a_prev))[1].sum
+
+
+def add_product(layer: Layer, p: Array, D: Array, a_prev: Array, samples: Samples) -> Array:
+    """p + A(D, a_prev), block by block into p's own memory."""
+    body = lambda _, p, a: (p + layer.apply(D, a), Folded())  # noqa: E731
+    return samples.walk(body, p, a_prev)[0]
+
+
+def row_inner(V: Array, W: Array) -> Array:
+    """<V_j, W_j> for each row j, shaped to broadcast against W."""
+    return jnp.sum(V * W, axis=tuple(range(1, W.ndim)), keepdims=True)
+
+
+def _step_W(
+    regularizer: Regularizer,
+    rule: StepRule,
+    W: Array,
+    G: Array,
+    c: Array,
+    times_K: Callable[[Array], Array],
+) -> tuple[Array, Array, Step]:
+    """D of one W update, D K, and its record; G is 1/c of the gradient of phi, K the Gram matrix of
+    a_prev, so that <D K, D> = sum_i omega_i |A(D, a_prev,i)|^2."""
+    ridge = (regularizer.quadratic or 0) / c
+    direction, scale = _normalised(G + ridge * W, rule)
+    if regularizer.quadratic is None:
+        # Where phi is flat the step is Omega's own, along W.
+        direction = jnp.where(scale > 0, direction, W)
+    image = times_K(direction)
+    kappa = _quotient(row_inner(image, direction), direction, rule)
+    if regularizer.quadratic is not None:
+        step, record = _quadratic_step(rule, kappa, ridge, scale, direction, c)
+        return -step * direction, -step * image, record
+    D, record = _prox_step(regularizer, rule, W, G, c, kappa, times_K)
+    return D, times_K(D), record
+
+
+def _normalised(G: Array, rule: StepRule) -> tuple[Array, Array]:
+    """G and its scale apart, per row or for all: squares of tiny gradients would underflow."""
+    axes = None if rule.scalar else tuple(range(1, G.ndim))
+    scale = jnp.max(jnp.abs(G), axis=axes, keepdims=True)
+    return G / jnp.where(scale > 0, scale, 1), scale
+
+
+def _quotient(squares: Array, direction: Array, rule: StepRule) -> Array:
+    """kappa = |A(D)|^2 / |D|^2 per row or for all, with a floor so that no theta vanishes.
+
+    The floor is relative to the largest kappa of the units at hand, a part of the layer or all.
+    """
+    size = row_squares(direction)
+    if rule.scalar:
+        squares, size = (jnp.full_like(v, jnp.sum(v)) for v in (squares, size))
+    kappa = squares / jnp.where(size > 0, size, 1)
+    return jnp.maximum(kappa, np.finfo(kappa.dtype).eps * jnp.max(kappa))
+
+
+def _quadratic_step(
+    rule: StepRule, kappa: Array, ridge: Array, scale: Array, direction: Array, c: Array
+) -> tuple[Array, Step]:
+    """The step length along `direction`, per row; the direction is exact, so one theta suffices."""
+    if isinstance(rule, Backtracking):
+        theta, trials, accepted = grow(kappa, rule.start / c, rule)
+    else:
+        theta, trials, accepted = kappa, jnp.zeros((), jnp.int32), jnp.ones((), bool)
+    usable = accepted & (theta + ridge > 0)
+    step = jnp.where(usable, scale / jnp.where(usable, theta + ridge, 1), 0)
+    moved = step**2 * row_squares(direction)
+    return step, Step(jnp.sum(moved), least(c * theta, moved), trials, failed(accepted))
+
+
+def _prox_step(
+    regularizer: Regularizer,
+    rule: StepRule,
+    W: Array,
+    G: Array,
+    c: Array,
+    kappa: Array,
+    times_K: Callable[[Array], Array],
+) -> tuple[Array, Step]:
+    """Backtracking on theta, because D depends on it: D(theta) = prox(W - G/theta) - W.
+
+    The closed-form rule starts every row at its kappa, the paper's rule at its own value, one for
+    all rows. A row whose trials run out stays where it is.
+    """
+    floor = np.finfo(kappa.dtype).tiny
+    start = jnp.full_like(kappa, rule.start / c) if isinstance(rule, Backtracking) else kappa
+    start = jnp.maximum(start, floor)
+
+    def trial(theta: Array) -> tuple[Array, Array, Array]:
+        D = regularizer.prox(W - G / theta, 1 / (c * theta)) - W
+        bent, size = row_inner(times_K(D), D), row_squares(D)
+        if rule.scalar:
+            bent, size = jnp.sum(bent), jnp.sum(size)
+        # Equality is exact where the step stays in the cone of G: allow its rounding.
+        accepted = bent <= theta * size * (1 + 64 * np.finfo(D.dtype).eps)
+        return D, jnp.broadcast_to(accepted, theta.shape), row_squares(D)
+
+    def unfinished(carry: Any) -> Array:
+        k, _, _, accepted, _ = carry
+        return (k < rule.max_trials) & ~jnp.all(accepted)
+
+    def advance(carry: Any) -> Any:
+        k, theta, _, accepted, _ = carry
+        theta = jnp.where(accepted, theta, theta * rule.growth)
+        return (k + 1, theta, *trial(theta))
+
+    first = (jnp.zeros((), jnp.int32), start, *trial(start))
+    trials, theta, D, accepted, moved = repeat_while(unfinished, advance, first)
+    D, moved = jnp.where(accepted, D, 0), jnp.where(accepted, moved, 0)
+    return D, Step(jnp.sum(moved), least(c * theta, moved), trials, failed(accepted))

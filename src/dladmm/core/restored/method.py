@@ -1,0 +1,181 @@
+"""Restored sweeps as methods: over all samples at once, and over mini-batches."""
+
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.sharding import Mesh
+
+from dladmm.core.data import DATA, Arrays, Data, padded_data
+from dladmm.core.engine.devices import EVERYWHERE, spread
+from dladmm.core.engine.walks import BLOCK_ROWS, blocks_for
+from dladmm.core.method import Account, Guarantee, Method, Penalties, Start, stacked
+from dladmm.core.params import Params
+from dladmm.core.problem import Problem
+from dladmm.core.restored import full_batch, mini_batch
+from dladmm.core.restored.full_batch import Restored, RestoredRecord
+from dladmm.core.restored.mini_batch import Batches, Stream, StreamRecord
+from dladmm.terms.activations import Activation
+from dladmm.terms.losses import Loss
+
+
+@dataclass(frozen=True)
+class RestoredMethod(Method):
+    """What both have in common: they iterate on the network alone."""
+
+    name: ClassVar[str] = "restored"
+    has_penalties: ClassVar[bool] = False
+    init: ClassVar[str] = "scaled"
+    streams: ClassVar[bool] = True
+
+    def requires(self) -> None:
+        """Restored sweeps need what the relaxed methods do not: gradients."""
+        if type(self.problem.loss).gradient is Loss.gradient:
+            raise ValueError(
+                "method='restored' needs the gradient of the loss, which"
+                f" {type(self.problem.loss).__name__} does not define; expected method='dladmm'"
+            )
+        for l, f in enumerate(self.problem.activations, 1):
+            if f.continuous and type(f).slopes is Activation.slopes:
+                raise ValueError(
+                    f"method='restored' needs the slopes of activation {l}, which"
+                    f" {type(f).__name__} does not define; expected method='dladmm'"
+                )
+
+    def _bytes(self, kept: int, block: int, itemsize: int) -> int:
+        """`kept` numbers, the network and its moments, and the temporaries of `block` rows."""
+        layers = self.problem.layers
+        moments = sum((layer.fan_in + 1) ** 2 + layer.units**2 for layer in layers)
+        # Two measurements are alive at once: the last accepted one and the one being tried.
+        fixed = 2 * (moments + 2 * sum(layer.n_weights for layer in layers)) + 3 * moments
+        per_row = prod(self.problem.in_shape) + 3 * sum(prod(layer.out_shape) for layer in layers)
+        return (kept + fixed + block * per_row) * itemsize
+
+    def _exchanged(self, gradients: int, itemsize: int) -> int:
+        """So many matrices [W b], and the moments of a and r."""
+        numbers = sum(
+            gradients * layer.units * (layer.fan_in + 1) + (layer.fan_in + 1) ** 2 + layer.units**2
+            for layer in self.problem.layers
+        )
+        return numbers * itemsize
+
+
+@dataclass(frozen=True)
+class FullBatch(RestoredMethod):
+    """Restored sweeps over all samples: F itself, which never rises."""
+
+    objective_name: ClassVar[str] = "the true loss"
+
+    def prepare(self, arrays: Arrays, mesh: Mesh | None = None) -> Data:
+        return padded_data(self.problem, arrays, with_gram=False, mesh=mesh)
+
+    def begin(self, data: Data, params: Params, start: Start) -> Restored:
+        return _begin(self.problem, data, params)
+
+    def advance(
+        self, data: Data, state: Restored, penalties: Penalties, with_loss: Array
+    ) -> tuple[Restored, Params, Array]:
+        return iterate_restored(self.problem, data, state)
+
+    def names(self) -> list[str]:
+        return list(RestoredRecord._fields)
+
+    def objective(self, data: Data, state: Restored, penalties: Penalties) -> float:
+        return float(state.measured.objective)
+
+    def stationarity(self, data: Data, state: Restored, penalties: Penalties) -> float:
+        return float(full_batch.gradient_norm(self.problem, state.params, state.measured))
+
+    def run_bytes(self, n_samples: int, itemsize: int) -> int:
+        rows = n_samples + blocks_for(n_samples)[1]
+        kept = rows * (prod(self.problem.in_shape) + prod(self.problem.out_shape))
+        return self._bytes(kept, min(rows, BLOCK_ROWS), itemsize)
+
+    def exchanged_bytes(self, itemsize: int) -> int:
+        """Per trial of a step, of which one suffices nearly always: gradient and squares."""
+        return self._exchanged(2, itemsize)
+
+    def guarantee(self, account: Account) -> Guarantee:
+        how = (
+            " by a share of what its slope promises"
+            if all(f.continuous for f in self.problem.activations)
+            else "; hidden weights under a discontinuous activation have no gradient, so the"
+            " subgradient is that of their targets, not of the loss"
+        )
+        return Guarantee(
+            {
+                "Guarantee": f"every accepted step lowers the true loss{how}",
+                "Theorems 1-3": "are about L_rho away from feasible points, which this method"
+                " restores",
+            }
+        )
+
+
+@partial(jax.jit, static_argnames="problem")
+def _begin(problem: Problem, data: Data, params: Params) -> Restored:
+    own = partial(full_batch.begin, problem)
+    return spread(data.samples, own, (DATA, EVERYWHERE), EVERYWHERE)(data, params)
+
+
+@partial(jax.jit, static_argnames="problem", donate_argnames="state")
+def iterate_restored(
+    problem: Problem, data: Data, state: Restored
+) -> tuple[Restored, Params, Array]:
+    """One restored sweep as one program."""
+
+    def own(data: Data, state: Restored) -> tuple[Restored, Params, Array]:
+        state, record = full_batch.restored_sweep(problem, data, state)
+        return state, state.params, stacked(record, state.step.dtype)
+
+    return spread(data.samples, own, (DATA, EVERYWHERE), EVERYWHERE)(data, state)
+
+
+@dataclass(frozen=True)
+class MiniBatch(RestoredMethod):
+    """Restored sweeps over mini-batches; one iteration is an epoch."""
+
+    overlaps: ClassVar[bool] = False  # launching an epoch takes as long as the epoch
+    objective_name: ClassVar[str] = "the mean loss"
+    unit: ClassVar[str] = "epochs"
+
+    batch_size: int
+    seed: int
+    decay: bool = True
+
+    def prepare(self, arrays: Arrays, mesh: Mesh | None = None) -> Batches:
+        return Batches(*arrays, self.batch_size, self.seed, self.decay, mesh=mesh)
+
+    def begin(self, data: Batches, params: Params, start: Start) -> Stream:
+        return mini_batch.begin(self.problem, params)
+
+    def advance(
+        self, data: Batches, state: Stream, penalties: Penalties, with_loss: Array
+    ) -> tuple[Stream, Params, Array]:
+        state, record = mini_batch.epoch(self.problem, data, state)
+        params = jax.tree.map(jnp.copy, state.params)  # the next epoch donates its own
+        return state, params, stacked(record, state.scale.dtype)
+
+    def names(self) -> list[str]:
+        return list(StreamRecord._fields)
+
+    def resumed(self, data: Batches, state: Stream) -> None:
+        data.seen = int(state.seen)  # the batches to come are drawn from what has been seen
+
+    def run_bytes(self, n_samples: int, itemsize: int) -> int:
+        return self._bytes(0, self.batch_size, itemsize)
+
+    def exchanged_bytes(self, itemsize: int) -> int:
+        """Per batch, one that renews the metric."""
+        return self._exchanged(1, itemsize)
+
+    def guarantee(self, account: Account) -> Guarantee:
+        return Guarantee(
+            {
+                "Guarantee": "none: steps on mini-batches are capped and watched for blow-ups, but"
+                " no step is checked against the loss of all samples"
+            }
+        )

@@ -1,0 +1,86 @@
+"""The matrix metric of a layer's step in restored sweeps: K~ on its inputs, S~ on its outputs.
+
+    K~ = K + delta mean(diag(K)) I,   S~ = gain (S/mean(diag(S)) + epsilon I)/(1 + epsilon),
+
+with the second moments K of [a, 1] and S of the residual targets r.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from dladmm.core.engine.linalg import identity
+from dladmm.core.engine.loops import repeat
+from dladmm.terms.layers import Layer
+from dladmm.terms.regularizers import Regularizer
+
+INNER_STEPS = 30  # of the prox in the matrix metric
+
+
+class Metric(NamedTuple):
+    """K~ and S~ of one layer, and the direction -S~^-1 (G + dOmega) K~^-1 of a quadratic Omega."""
+
+    inputs: Array
+    outputs: Array
+    direction: Array
+
+
+def damped_inputs(K: Array, delta: float) -> Array:
+    """K~ = K + delta mean(diag(K)) I."""
+    return K + delta * mean_diagonal(K) * identity(K)
+
+
+def damped_outputs(S: Array, epsilon: float, gain: Array) -> Array:
+    """S~ = gain (S/mean(diag(S)) + epsilon I)/(1 + epsilon)."""
+    return gain * (S / mean_diagonal(S) + epsilon * identity(S)) / (1 + epsilon)
+
+
+def mean_diagonal(M: Array) -> Array:
+    """The mean of the diagonal, never zero."""
+    return jnp.maximum(jnp.trace(M) / M.shape[0], np.finfo(M.dtype).tiny)
+
+
+def layer_gains(outputs: Sequence[Array]) -> Array:
+    """|r_l|^2 / |r_L|^2 of each layer, from the moments of r; 1 where nothing arrives."""
+    sizes = jnp.stack([jnp.trace(S) for S in outputs])
+    gains = sizes / jnp.maximum(sizes[-1], np.finfo(sizes.dtype).tiny)
+    return jnp.where(gains > 0, gains, 1)
+
+
+def with_quadratic(layer: Layer, term: Regularizer, G: Array, V: Array) -> Array:
+    """The gradient in V = [W b] of the loss, G, and of lambda/2 |W|^2."""
+    strength = term.quadratic or 0.0
+    if not strength:
+        return G
+    (G_W, G_b), (W, _) = layer.from_matrix(G), layer.from_matrix(V)
+    return layer.to_matrix(G_W + strength * W, G_b)
+
+
+def prox_of_weights(layer: Layer, term: Regularizer, V: Array, step: Array) -> Array:
+    """argmin_V' 1/2 |V' - V|^2 + step Omega(W'), V = [W b]: b stays as it is."""
+    W, b = layer.from_matrix(V)
+    return layer.to_matrix(term.prox(W, step), b)
+
+
+def prox_in_metric(
+    layer: Layer, term: Regularizer, V: Array, G: Array, m: Metric, t: Array
+) -> Array:
+    """argmin_V' <G, V' - V> + 1/(2t) <S~ (V' - V) K~, V' - V> + Omega(W'), V = [W b], by FISTA.
+
+    A few steps from V: the last one is a prox, so zeros and constraints are exact. The largest
+    eigenvalue of a symmetric matrix is at most its largest row sum.
+    """
+    bound = jnp.max(jnp.sum(jnp.abs(m.inputs), 1)) * jnp.max(jnp.sum(jnp.abs(m.outputs), 1)) / t
+
+    def advance(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        best, ahead, momentum = carry
+        slope = G + m.outputs @ (ahead - V) @ m.inputs / t
+        new = prox_of_weights(layer, term, ahead - slope / bound, 1 / bound)
+        following = (1 + jnp.sqrt(1 + 4 * momentum**2)) / 2
+        return new, new + (momentum - 1) / following * (new - best), following
+
+    start = (V, V, jnp.ones((), V.dtype))
+    return repeat(INNER_STEPS, advance, start)[0]

@@ -1,0 +1,327 @@
+"""What both estimators share: the fit, its records, and the network's output."""
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral
+from typing import Any, Self
+
+import jax
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dladmm.callbacks.progress import ProgressBar
+from dladmm.core.engine.devices import over_processes, refused_together
+from dladmm.core.memory import advice
+from dladmm.core.method import Method
+from dladmm.core.options import ACTIVATION, ALPHA, DEFAULTS, HIDDEN, Options, precision
+from dladmm.core.params import Params
+from dladmm.core.predict import predict_output
+from dladmm.core.problem import Problem, chain
+from dladmm.core.restored.mini_batch import Stream
+from dladmm.core.results import Result, Status
+from dladmm.core.solve import solve
+from dladmm.core.validation import checked_method
+from dladmm.io.checkpoints import Checkpoints
+from dladmm.terms.layers import Layer
+from dladmm.terms.regularizers import L2
+
+HeldOutRows = tuple[Any, np.ndarray, np.ndarray | None]  # rows, targets, weights
+
+
+# The parameters are fields: scikit-learn reads them off the __init__ that @dataclass writes.
+@dataclass(eq=False, repr=False)
+class DLADMMBase(BaseEstimator):
+    """What both estimators share: their parameters, the fit, its records, the network's output."""
+
+    hidden_layer_sizes: Any = HIDDEN
+    activation: Any = ACTIVATION
+    _: KW_ONLY
+    method: str = DEFAULTS.method
+    loss: Any = "squared_error"
+    alpha: float = ALPHA
+    regularizer: Any = None
+    rho: float | None = DEFAULTS.rho
+    nu: float = DEFAULTS.nu
+    rho_schedule: Any = DEFAULTS.rho_schedule
+    nu_schedule: Any = DEFAULTS.nu_schedule
+    step_rule: Any = DEFAULTS.step_rule
+    zl_solver: str = DEFAULTS.zl_solver
+    init: str = DEFAULTS.init
+    batch_size: int | None = DEFAULTS.batch_size
+    max_iter: int = DEFAULTS.max_iter
+    tol: float | None = DEFAULTS.tol
+    random_state: Any = None
+    warm_start: bool = False
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = DEFAULTS.patience
+    stop_at_noise: bool = DEFAULTS.stop_at_noise
+    dtype: str = DEFAULTS.dtype
+    devices: Any = None
+    checkpoints: Any = None
+    verbose: bool = False
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def save(self, path: Any) -> None:
+        """Write this model to one safetensors file, whole or not at all."""
+        from dladmm.estimators.model_files import save_model  # which imports the estimators
+
+        save_model(path, self)
+
+    @classmethod
+    def load(cls, path: Any) -> Self:
+        """The model in a file; ModelFileError if it is damaged, foreign, newer or another kind."""
+        from dladmm.estimators.model_files import load_estimator
+
+        return load_estimator(path, cls)
+
+    def to_torch(self, dtype: Any = None) -> Any:
+        """An nn.Sequential that returns what predict_proba, or predict, returns."""
+        from dladmm.export.torch_modules import to_torch  # PyTorch is an extra
+
+        return to_torch(self, dtype)
+
+    def to_onnx(self, path: Any, preprocessing: Any = None, *, dtype: str = "float64") -> list[str]:
+        """Write an ONNX file; returns what ONNX cannot do, in sentences."""
+        from dladmm.export.onnx import to_onnx  # onnx is an extra
+
+        return to_onnx(self, path, preprocessing, dtype=dtype)
+
+    def _problem(self, n_features: int, n_outputs: int) -> Problem:
+        return self._problem_of(self._layers(n_features, n_outputs))
+
+    def _problem_of(self, layers: Sequence[Layer]) -> Problem:
+        regularizer = L2(self.alpha) if self.regularizer is None else self.regularizer
+        return Problem.of_layers(layers, self.activation, self.loss, regularizer)
+
+    def _layers(self, n_features: int, n_outputs: int) -> tuple[Layer, ...]:
+        """The hidden layers, numbers being dense ones, and a dense layer for the outputs."""
+        hidden = np.atleast_1d(np.asarray(self.hidden_layer_sizes, dtype=object)).tolist()
+        for size in hidden:
+            if not isinstance(size, Layer) and not (isinstance(size, Integral) and int(size) > 0):
+                raise ValueError(
+                    f"hidden_layer_sizes={self.hidden_layer_sizes!r} is not valid;"
+                    " expected positive integers, or layers"
+                )
+        return chain((n_features,), [*hidden, n_outputs])
+
+    def _method(self, n_features: int, n_outputs: int) -> Method:
+        return checked_method(self._problem(n_features, n_outputs), self._options(0, 1, "auto"))
+
+    def _options(self, seed: int, max_iter: int, dtype: str, **more: Any) -> Options:
+        return Options(
+            method=self.method,
+            rho=self.rho,
+            nu=self.nu,
+            rho_schedule=self.rho_schedule,
+            nu_schedule=self.nu_schedule,
+            step_rule=self.step_rule,
+            zl_solver=self.zl_solver,
+            init=self.init,
+            **({"batch_size": self.batch_size} | more),
+            max_iter=max_iter,
+            tol=self.tol,
+            patience=self.n_iter_no_change,
+            stop_at_noise=self.stop_at_noise,
+            seed=seed,
+            dtype=dtype,
+            devices=self.devices,
+        )
+
+    def _train(
+        self,
+        X: Any,
+        Y: np.ndarray,
+        sample_weight: np.ndarray | None,
+        *,
+        max_iter: int,
+        params: Params | None,
+        held_out: HeldOutRows | None = None,
+        stream: Stream | None = None,
+        checkpoints: Checkpoints | None = None,
+        **more: Any,
+    ) -> Result:
+        """One call of `solve`, and the fitted attributes from its result."""
+        problem = self._problem(X.shape[1], Y.shape[1])
+        drawn = check_random_state(self.random_state).randint(2**31 - 1)
+        seed = int(over_processes(np.int32(drawn))[0])  # all processes start from one network
+        n_samples = int(over_processes(np.int32(X.shape[0])).sum())
+        dtype = precision(self.dtype, n_samples * X.shape[1])
+        options = self._options(seed, max_iter, dtype, **more)
+        checked_method(problem, options)
+        too_large = advice(problem, X.shape[0], options)
+        if too_large:
+            warnings.warn(too_large, stacklevel=4)
+        if held_out is not None:
+            held_out = (densified(held_out[0], dtype), *held_out[1:])
+        silent = not self.verbose or jax.process_index() > 0
+        with ProgressBar(type(self).__name__, max_iter, disable=silent) as bar:
+            result = solve(
+                problem,
+                densified(X, dtype),
+                Y,
+                sample_weight=sample_weight,
+                validation=held_out,
+                options=options,
+                params=params,
+                stream=stream,
+                callback=bar,
+                checkpoints=checkpoints,
+            )
+        self._keep(problem, result)
+        return result
+
+    def _keep(self, problem: Problem, result: Result) -> None:
+        scores = result.history.get("validation_score", [])
+        scored = any(map(math.isfinite, scores))
+        network = result.best_params if scored else result.params
+        self.layers_ = problem.layers
+        self.coefs_ = [np.asarray(W).T.copy() for W in network.W]
+        self.intercepts_ = [np.asarray(b).copy() for b in network.b]
+        self.n_layers_ = len(self.coefs_) + 1
+        self.n_outputs_ = self.intercepts_[-1].size
+        self.history_ = result.history
+        if scores:
+            # The iteration under way when the fit was ended is not scored.
+            unscored = math.isnan(scores[-1]) and math.isfinite(result.history["train_loss"][-1])
+            self.validation_scores_ = scores[:-1] if unscored else scores
+            known = (v for v in scores if math.isfinite(v))
+            self.best_validation_score_ = max(known, default=-math.inf)
+        self.loss_curve_ = [v for v in result.history.get("train_loss", []) if math.isfinite(v)]
+        self.loss_ = self.loss_curve_[-1] if self.loss_curve_ else math.nan
+        self.certificate_ = result.certificate
+        self.status_ = str(result.status)
+        self.message_ = result.message
+        self.n_iter_ = result.n_iter
+        self.resumed_from_ = result.resumed_from
+
+    def _pass(self, X: Any, Y: np.ndarray, sample_weight: np.ndarray | None, first: bool) -> None:
+        """One iteration on these rows; restored sweeps go over them in mini-batches, whose moments
+        and step carry over to the next call."""
+        params = None if first else self._params(X.shape[1], Y.shape[1])
+        if not self._method(X.shape[1], Y.shape[1]).streams:
+            self._train(X, Y, sample_weight, max_iter=1, params=params)
+            return
+        result = self._train(
+            X,
+            Y,
+            sample_weight,
+            max_iter=1,
+            params=params,
+            stream=None if first else getattr(self, "_stream", None),
+            batch_size=self.batch_size or PARTIAL_BATCH,
+            batch_decay=False,
+        )
+        self._stream = jax.tree.map(np.asarray, result.state)
+
+    def _fit(self, X: Any, Y: np.ndarray, sample_weight: np.ndarray | None, strata: Any) -> None:
+        if hasattr(self, "_stream"):
+            del self._stream  # what calls of partial_fit have gathered
+        held_out = None
+        if self.early_stopping:
+            X, Y, sample_weight, held_out = self._split(X, Y, sample_weight, strata)
+        warm = self.warm_start and hasattr(self, "coefs_")
+        result = self._train(
+            X,
+            Y,
+            sample_weight,
+            max_iter=self.max_iter,
+            params=self._params(X.shape[1], Y.shape[1]) if warm else None,
+            held_out=held_out,
+            checkpoints=self._checkpoints(),
+        )
+        if result.status == Status.MAX_ITER:
+            warnings.warn(
+                f"{type(self).__name__}: {result.message}; raise max_iter, or tol to stop earlier",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _checkpoints(self) -> Checkpoints | None:
+        where = self.checkpoints
+        if where is None:
+            return None
+        if not isinstance(self.random_state, int | np.integer):
+            raise ValueError(
+                f"random_state={self.random_state!r} does not fit checkpoints, which only a run"
+                " from the same seed can go on with; expected an integer"
+            )
+        return where if isinstance(where, Checkpoints) else Checkpoints(where)
+
+    def _split(
+        self, X: Any, Y: np.ndarray, sample_weight: np.ndarray | None, strata: Any
+    ) -> tuple[Any, np.ndarray, np.ndarray | None, HeldOutRows]:
+        if not 0 < self.validation_fraction < 1:
+            raise ValueError(
+                f"validation_fraction={self.validation_fraction!r} is not valid;"
+                " expected a number between 0 and 1"
+            )
+        with refused_together():
+            chosen = train_test_split(
+                np.arange(X.shape[0]),
+                test_size=self.validation_fraction,
+                random_state=check_random_state(self.random_state).randint(2**31 - 1),
+                stratify=strata,
+            )
+        train, held = (
+            (X[rows], Y[rows], None if sample_weight is None else sample_weight[rows])
+            for rows in chosen
+        )
+        return *train, held
+
+    def _params(self, n_features: int, n_outputs: int) -> Params:
+        """The fitted network; ValueError where data to go on with has another shape."""
+        shape = (*self.layers_[0].in_shape, *self.layers_[-1].out_shape)
+        if shape != (n_features, n_outputs):
+            raise ValueError(
+                f"X and y have {n_features} features and {n_outputs} outputs; expected"
+                f" {shape[0]} and {shape[1]}, as in the fit this one continues"
+            )
+        return Params(tuple(W.T for W in self.coefs_), tuple(self.intercepts_))
+
+    def _output(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """(z_L, what it stands for) for validated rows, sparse ones densified by blocks."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
+        problem = self._problem_of(self.layers_)
+        return predict_output(problem, self._params(X.shape[1], self.n_outputs_), X)
+
+    def _validated(self, X: Any, y: Any, reset: bool, **check: Any) -> tuple[Any, Any]:
+        with refused_together():
+            return validate_data(
+                self,
+                X,
+                y,
+                accept_sparse="csr",
+                dtype=(np.float64, np.float32),
+                reset=reset,
+                **check,
+            )
+
+
+# Rows of a mini-batch of partial_fit unless batch_size says more, as in MLPClassifier.
+PARTIAL_BATCH = 200
+
+
+def densified(X: Any, dtype: str) -> np.ndarray:
+    """A dense copy of a sparse matrix, filled by blocks of rows; its size is N n itemsize bytes."""
+    if not sparse.issparse(X):
+        return np.asarray(X)
+    dense = np.empty(X.shape, dtype=dtype)
+    size = dense.nbytes / 2**30
+    if size > 1:
+        warnings.warn(f"a sparse X is trained as a dense one of {size:.1f} GiB", stacklevel=4)
+    for start in range(0, X.shape[0], 4096):
+        dense[start : start + 4096] = X[start : start + 4096].toarray()
+    return dense

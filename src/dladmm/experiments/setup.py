@@ -1,0 +1,72 @@
+"""What methods are compared on: the same rows, network and initial weights for all."""
+
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from dladmm.core.data import Arrays
+from dladmm.core.evaluate import Evaluation, evaluate
+from dladmm.core.initial import params_for_data
+from dladmm.core.params import Params
+from dladmm.core.problem import Problem
+from dladmm.data.datasets import Dataset
+
+EVALUATED_ROWS = 10_000  # at once
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Training and test rows, and the network."""
+
+    problem: Problem
+    arrays: Arrays
+    test: tuple[np.ndarray, np.ndarray]
+    init: str = "scaled"
+
+    def weights(self, seed: int) -> Params:
+        """The weights everyone starts from."""
+        return params_for_data(self.problem, self.init, seed, self.arrays)
+
+    def on_training(self, params: Params) -> Evaluation:
+        """The mean loss and the accuracy over all training rows, by blocks of them."""
+        x, y, _ = self.arrays
+        loss = accuracy = jnp.zeros((), x.dtype)
+        for start in range(0, len(x), EVALUATED_ROWS):
+            rows = slice(start, start + EVALUATED_ROWS)
+            part = _evaluated(self.problem, params, x[rows], y[rows])
+            share = len(x[rows]) / len(x)
+            loss, accuracy = loss + share * part.loss, accuracy + share * part.accuracy
+        return Evaluation(loss, accuracy)
+
+    def on_test(self, params: Params) -> Evaluation:
+        return _evaluated(self.problem, params, *self._test_on_device)
+
+    @cached_property
+    def _test_on_device(self) -> tuple[Array, Array]:
+        """The test rows are looked at after every iteration: they cross to the device once."""
+        x, y = self.test
+        return jnp.asarray(x), jnp.asarray(y)
+
+
+def _evaluated(problem: Problem, params: Params, x: Any, y: Any) -> Evaluation:
+    """The network, or each of several networks with a leading axis, on these rows."""
+    return (evaluate if params.b[0].ndim == 1 else _evaluate_each)(problem, params, x, y)
+
+
+@partial(jax.jit, static_argnames="problem")
+def _evaluate_each(problem: Problem, params: Params, x: Array, y: Array) -> Evaluation:
+    return jax.vmap(lambda one: evaluate(problem, one, x, y))(params)
+
+
+def image_setup(data: Dataset, samples: int | None, hidden: tuple[int, ...]) -> Setup:
+    """The first `samples` training rows, all test rows, ReLU and log-loss, no regulariser."""
+    one_hot = np.eye(int(data.y_train.max()) + 1, dtype=np.float32)
+    x, y = data.x_train[:samples], one_hot[data.y_train[:samples]]
+    problem = Problem.dense((x.shape[1], *hidden, y.shape[1]), "relu", "log_loss")
+    arrays = (np.ascontiguousarray(x, np.float32), y, None)
+    return Setup(problem, arrays, (data.x_test.astype(np.float32), one_hot[data.y_test]))

@@ -1,0 +1,47 @@
+"""The clock of every comparison: it runs while a trainer works and stands while it is evaluated."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import jax
+
+from dladmm.core.evaluate import Evaluation
+from dladmm.core.params import Params
+from dladmm.experiments.baselines import Trainer
+from dladmm.experiments.setup import Setup
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Seconds of training until this network, and the network on test and training rows."""
+
+    seconds: float
+    test: Evaluation
+    training: Evaluation | None = None
+
+
+def timed(trainer: Trainer, setup: Setup, count: int, with_training: bool) -> Iterator[Measurement]:
+    """`count` measurements, one per `next`.
+
+    A trainer knows the loss of the network its step began from, so a point waits for the next step
+    where the training rows are asked for: no pass is made for the records alone, but the last.
+    """
+    clock = 0.0
+    waiting: tuple[Measurement, Params] | None = None
+    for _ in range(count):
+        began = time.perf_counter()
+        made = next(trainer)
+        clock += time.perf_counter() - began
+        if waiting is not None:
+            point, params = waiting
+            yield replace(point, training=made.before or setup.on_training(params))
+        # Waited for, or it would run on into the next step, whose time it is not.
+        point = Measurement(clock, jax.block_until_ready(setup.on_test(made.params)))
+        if with_training:
+            waiting = point, made.params
+        else:
+            yield point
+    if waiting is not None:
+        point, params = waiting
+        yield replace(point, training=setup.on_training(params))

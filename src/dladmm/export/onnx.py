@@ -1,0 +1,72 @@
+"""A fitted estimator as an ONNX file.
+
+`predict` computes in float64, and so does the file unless asked otherwise; in float32 values agree
+to rounding, except where an activation jumps ("sign", "step", "quantized_relu") and a z lies within
+rounding of the jump.
+"""
+
+import warnings
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from dladmm.data.preprocessing import TablePreprocessor
+from dladmm.export.network import network_of
+from dladmm.io.files import write_atomically
+
+
+def to_onnx(
+    estimator: Any,
+    path: str | PathLike[str],
+    preprocessing: Mapping[str, Any] | None = None,
+    *,
+    dtype: str = "float64",
+) -> list[str]:
+    """Write an ONNX file, whole or not at all; returns, and warns of, what ONNX cannot do.
+
+    Input `X` (float, one column per feature); outputs `label` and `probabilities` (`scores` with
+    the hinge loss), or `prediction`. With the `preprocessing` of a model file the graph takes the
+    table's raw columns instead, one input each, and predicts in the target's own units. `dtype`
+    is what the graph computes in: "float64" as `predict` does, or "float32" for half the size.
+    Needs onnx: pip install 'dladmm[onnx]'.
+    """
+    network = network_of(estimator)
+    from dladmm.export.onnx_graph import (
+        FLOAT,
+        GraphBuilder,
+        add_class_outputs,
+        add_network,
+        add_value_output,
+    )
+
+    if dtype not in ("float32", "float64"):
+        raise ValueError(f"dtype={dtype!r} is unknown; expected 'float32' or 'float64'")
+    g = GraphBuilder(dtype)
+    limits: list[str] = []
+    mean = scale = None
+    n_features = network.n_features
+    if preprocessing is None:
+        features = g.cast(g.input("X", FLOAT, n_features), g.kind)
+    else:
+        from dladmm.export.onnx_preprocessing import add_preprocessing
+
+        preprocessor = TablePreprocessor.from_dict(preprocessing)
+        if len(preprocessor.input_names) != n_features:
+            raise ValueError(
+                f"preprocessing gives {len(preprocessor.input_names)} features;"
+                f" expected {n_features}, as the estimator has"
+            )
+        features, limits = add_preprocessing(g, preprocessor)
+        mean, scale = preprocessor.target.mean, preprocessor.target.scale
+    z = add_network(g, network, features)
+    if network.classes is not None:
+        add_class_outputs(g, network, z, network.classes)
+    else:
+        add_value_output(g, network, z, mean, scale)
+    content = g.model().SerializeToString()
+    with write_atomically(Path(path)) as part:
+        part.write_bytes(content)
+    for sentence in limits:
+        warnings.warn(sentence, stacklevel=2)
+    return limits

@@ -1,0 +1,75 @@
+"""What the HTML report and its Markdown summary both tabulate, from records alone."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from dladmm.paper import settings as paper
+from dladmm.paper.timings import table_cells
+from dladmm.paper.verdicts import NoRecord
+
+
+class Seconds(NamedTuple):
+    """Table 2 or 3 for one data set: a row per rho of (our seconds, the paper's) per size.
+
+    The paper's are None in a setting that is not the paper's.
+    """
+
+    title: str
+    note: str
+    sizes: list[int]
+    rows: dict[float, list[tuple[float, float | None]]]
+
+
+def seconds_tables(record: Mapping[str, Any]) -> Iterator[Seconds]:
+    """The tables of a record's data sets, of those that are complete."""
+    by_neurons, scale = record["piece"] == "table2", record["scale"]
+    known = paper.SECONDS_BY_NEURONS if by_neurons else paper.SECONDS_BY_SIZE
+    full = scale["name"] == "full"
+    for data, title in paper.DATA.items():
+        try:
+            ours = table_cells(record, data, "seconds")
+        except NoRecord:
+            continue
+        sizes = scale["neurons"] if by_neurons else scale["sizes"][data]
+        # The first iteration, which may compile, and the last are not counted.
+        note = f"Median of iterations 2 to {scale['timed_iterations'] + 1} of two runs" + (
+            "; below, the paper's average of 200 (GTX 1080 Ti)." if full else "."
+        )
+        rows = {
+            rho: list(zip(ours[k], known[data][k] if full else [None] * len(sizes), strict=True))
+            for k, rho in enumerate(paper.RHOS)
+        }
+        yield Seconds(title, note, list(sizes), rows)
+
+
+def setting(record: Mapping[str, Any]) -> str:
+    """How large the runs of a piece are, in words."""
+    piece, scale = record["piece"], record["scale"]
+    samples = ", ".join(f"{paper.DATA[d]} {n:,}" for d, n in scale["samples"].items())
+    if piece.startswith("table"):
+        length = f"{2 * scale['timed_iterations']} iterations in two passes over rho, seed 0"
+    else:
+        several = piece in paper.ACCURACY_FIGURES and scale["seeds"] > 1
+        seeds = f"seeds 0 to {scale['seeds'] - 1}" if several else "seed 0"
+        length = f"{scale['iterations']} iterations, {seeds}"
+    return (
+        f"{scale['name']}: {samples} training images, {scale['test_samples']:,} test images,"
+        f" two hidden layers of {scale['width']:,}, {length}"
+    )
+
+
+def machines(record: Mapping[str, Any]) -> str:
+    """Where the runs were made; which ones on which machine and day, if there are several."""
+    made: dict[str, list[str]] = {}
+    for name, run in record["runs"].items():
+        made.setdefault(_machine(run["machine"]), []).append(name)
+    if len(made) == 1:
+        return next(iter(made))
+    return "; ".join(f"{machine} ({', '.join(names)})" for machine, names in sorted(made.items()))
+
+
+def _machine(machine: Mapping[str, Any]) -> str:
+    versions = ", ".join(
+        f"{name} {machine[name]}" for name in ("python", "jax", "optax", "numpy", "dladmm")
+    )
+    return f"{machine['processor']}, {machine['cores']} cores, {versions}, {machine['date']}"

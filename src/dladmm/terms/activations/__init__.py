@@ -1,0 +1,53 @@
+"""Activations by name; any smooth function is one too."""
+
+import jax
+import jax.numpy as jnp
+
+from dladmm.terms.activations.base import Activation
+from dladmm.terms.activations.piecewise import (
+    HardSigmoid,
+    HardTanh,
+    Identity,
+    LeakyReLU,
+    PiecewiseConstant,
+    PiecewiseLinear,
+    QuantizedReLU,
+    ReLU,
+    ReLU6,
+    Sign,
+    Step,
+)
+from dladmm.terms.activations.smooth import Smooth
+from dladmm.terms.registry import Registry
+
+__all__ = [
+    "Activation",
+    "HardSigmoid",
+    "HardTanh",
+    "Identity",
+    "LeakyReLU",
+    "PiecewiseConstant",
+    "PiecewiseLinear",
+    "QuantizedReLU",
+    "ReLU",
+    "ReLU6",
+    "Sign",
+    "Smooth",
+    "Step",
+    "activations",
+]
+
+activations: Registry[Activation] = Registry("activation", Activation, from_callable=Smooth)
+activations.register("identity", Identity)
+activations.register("relu", ReLU)
+activations.register("leaky_relu", LeakyReLU)
+activations.register("hard_tanh", HardTanh)
+activations.register("hard_sigmoid", HardSigmoid)
+activations.register("relu6", ReLU6)
+activations.register("sigmoid", lambda: Smooth(jax.nn.sigmoid, "sigmoid"))
+activations.register("tanh", lambda: Smooth(jnp.tanh, "tanh"))
+activations.register("softplus", lambda: Smooth(jax.nn.softplus, "softplus"))
+activations.register("elu", lambda: Smooth(jax.nn.elu, "elu"))
+activations.register("sign", Sign)
+activations.register("step", Step)
+activations.register("quantized_relu", QuantizedReLU)

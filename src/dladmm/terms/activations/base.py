@@ -1,0 +1,46 @@
+"""What an activation is: f and the global argmin_z of its subproblem.
+
+Every activation solves, elementwise and globally (equations 4 and 14 of the paper, where both
+terms carry the weight nu/2 and so the weight drops out),
+
+    argmin_z (z - m)^2 + (f(z) - a)^2.
+"""
+
+from dataclasses import dataclass
+from functools import reduce
+
+import jax.numpy as jnp
+from jax import Array
+
+
+@dataclass(frozen=True)
+class Activation:
+    """The contract: f, its argmin_z, and its one-sided slopes for the subgradient."""
+
+    @property
+    def continuous(self) -> bool:
+        """Assumption 1 of the paper asks for a continuous f; the certificate says if it is."""
+        return True
+
+    def __call__(self, z: Array) -> Array:
+        """f(z), elementwise."""
+        raise TypeError(f"{type(self).__name__} does not define f")
+
+    def argmin_z(self, m: Array, a: Array) -> Array:
+        """Global argmin_z (z - m)^2 + (f(z) - a)^2, elementwise."""
+        raise TypeError(f"{type(self).__name__} does not define argmin_z")
+
+    def slopes(self, z: Array) -> tuple[Array, Array]:
+        """The left and the right derivative of f at z, elementwise."""
+        raise TypeError(f"{type(self).__name__} does not define slopes")
+
+
+def best(candidates: list[tuple[Array, Array]]) -> Array:
+    """The z of the (z, cost) pair with the lowest cost; ties go to the earlier pair."""
+    return reduce(
+        lambda best, new: (
+            jnp.where(new[1] < best[1], new[0], best[0]),
+            jnp.minimum(new[1], best[1]),
+        ),
+        candidates,
+    )[0]

@@ -1,0 +1,185 @@
+"""Activations made of straight pieces: one candidate for argmin_z per piece."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from dladmm.terms.activations.base import Activation, best
+
+INF = float("inf")
+
+
+@dataclass(frozen=True)
+class PiecewiseLinear(Activation):
+    """f(z) = slopes[i] z + offsets[i] for knots[i-1] <= z <= knots[i], continuous.
+
+    One candidate per piece: the piece's own minimiser (m + s (a - c)) / (1 + s^2), clamped to the
+    piece. Ties go to the leftmost piece.
+    """
+
+    # `pieces` are (slope, offset) from left to right, one more than there are knots. A subclass may
+    # make either a property, where it depends on a field.
+    knots: ClassVar[Any] = ()
+    pieces: ClassVar[Any] = ((1.0, 0.0),)
+
+    def _intervals(self) -> list[tuple[float, float, float, float]]:
+        edges = (-INF, *self.knots, INF)
+        return [(s, c, edges[i], edges[i + 1]) for i, (s, c) in enumerate(self.pieces)]
+
+    def __call__(self, z: Array) -> Array:
+        value = self.pieces[0][0] * z + self.pieces[0][1]
+        for knot, (s, c) in zip(self.knots, self.pieces[1:], strict=True):
+            value = jnp.where(z > knot, s * z + c, value)
+        return value
+
+    def argmin_z(self, m: Array, a: Array) -> Array:
+        candidates = []
+        for s, c, low, high in self._intervals():
+            z = jnp.clip((m + s * (a - c)) / (1 + s * s), low, high)
+            candidates.append((z, (z - m) ** 2 + (s * z + c - a) ** 2))
+        return best(candidates)
+
+    def slopes(self, z: Array) -> tuple[Array, Array]:
+        left = right = jnp.full_like(z, self.pieces[0][0])
+        for knot, (s, _) in zip(self.knots, self.pieces[1:], strict=True):
+            left = jnp.where(z > knot, s, left)
+            right = jnp.where(z >= knot, s, right)
+        return left, right
+
+
+@dataclass(frozen=True)
+class Identity(PiecewiseLinear):
+    """f(z) = z."""
+
+
+@dataclass(frozen=True)
+class LeakyReLU(PiecewiseLinear):
+    """f(z) = max(z, 0) + slope min(z, 0)."""
+
+    slope: float = 0.01
+
+    knots: ClassVar[Any] = (0.0,)
+
+    @property
+    def pieces(self) -> Any:
+        return ((self.slope, 0.0), (1.0, 0.0))
+
+
+@jax.custom_jvp
+def _relu(z: Array) -> Array:
+    # A zero of its own: one that several sums share would be stored as an array of zeros.
+    z, zero = jax.lax.optimization_barrier((z, jnp.zeros((), z.dtype)))
+    return jnp.maximum(z, zero)
+
+
+@_relu.defjvp
+def _relu_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    (z,), (dz,) = primals, tangents
+    return _relu(z), jnp.where(z > 0, dz, 0)
+
+
+@dataclass(frozen=True)
+class ReLU(LeakyReLU):
+    """f(z) = max(z, 0). Candidates min(m, 0) and max((m + a)/2, 0); ties go to z <= 0."""
+
+    slope: float = 0.0
+
+    def __call__(self, z: Array) -> Array:
+        return _relu(z)
+
+
+@dataclass(frozen=True)
+class HardTanh(PiecewiseLinear):
+    """f(z) = clip(z, -1, 1)."""
+
+    knots: ClassVar[Any] = (-1.0, 1.0)
+    pieces: ClassVar[Any] = ((0.0, -1.0), (1.0, 0.0), (0.0, 1.0))
+
+
+@dataclass(frozen=True)
+class HardSigmoid(PiecewiseLinear):
+    """f(z) = clip(z/6 + 1/2, 0, 1)."""
+
+    knots: ClassVar[Any] = (-3.0, 3.0)
+    pieces: ClassVar[Any] = ((0.0, 0.0), (1 / 6, 0.5), (0.0, 1.0))
+
+
+@dataclass(frozen=True)
+class ReLU6(PiecewiseLinear):
+    """f(z) = clip(z, 0, 6)."""
+
+    knots: ClassVar[Any] = (0.0, 6.0)
+    pieces: ClassVar[Any] = ((0.0, 0.0), (1.0, 0.0), (0.0, 6.0))
+
+
+@dataclass(frozen=True)
+class PiecewiseConstant(Activation):
+    """f(z) = levels[i] for knots[i-1] <= z < knots[i]: no gradient method can train it as it is.
+
+    One candidate per level: m clamped strictly inside the level's interval.
+    """
+
+    @property
+    def continuous(self) -> bool:
+        return False
+
+    knots: ClassVar[Any] = (0.0,)
+    levels: ClassVar[Any] = (0.0, 1.0)
+
+    def __call__(self, z: Array) -> Array:
+        value = jnp.full_like(z, self.levels[0])
+        for knot, level in zip(self.knots, self.levels[1:], strict=True):
+            value = jnp.where(z >= knot, level, value)
+        return value
+
+    def argmin_z(self, m: Array, a: Array) -> Array:
+        edges = (-INF, *self.knots, INF)
+        candidates = []
+        for level, low, high in zip(self.levels, edges, edges[1:], strict=False):
+            z = jnp.clip(m, low, _just_below(high, m.dtype))
+            candidates.append((z, (z - m) ** 2 + (level - a) ** 2))
+        return best(candidates)
+
+    def slopes(self, z: Array) -> tuple[Array, Array]:
+        return jnp.zeros_like(z), jnp.zeros_like(z)
+
+
+def _just_below(knot: float, dtype: jnp.dtype) -> float:
+    """The largest number of this dtype below `knot` that no compiler flushes to zero."""
+    if knot == INF:
+        return INF
+    kind = np.dtype(dtype).type
+    below = np.nextafter(kind(knot), kind(-INF))
+    return float(below if knot != 0 else -np.finfo(dtype).tiny)
+
+
+@dataclass(frozen=True)
+class Step(PiecewiseConstant):
+    """f(z) = 1 for z >= 0, else 0."""
+
+
+@dataclass(frozen=True)
+class Sign(PiecewiseConstant):
+    """f(z) = 1 for z >= 0, else -1."""
+
+    levels: ClassVar[Any] = (-1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class QuantizedReLU(PiecewiseConstant):
+    """f(z) = step * clip(floor(z/step + 1/2), 0, n_levels - 1): ReLU rounded to a few levels."""
+
+    step: float = 0.5
+    n_levels: int = 5
+
+    @property
+    def knots(self) -> Any:
+        return tuple(self.step * (i - 0.5) for i in range(1, self.n_levels))
+
+    @property
+    def levels(self) -> Any:
+        return tuple(self.step * i for i in range(self.n_levels))

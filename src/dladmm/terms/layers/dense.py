@@ -1,0 +1,42 @@
+"""The fully connected layer."""
+
+from dataclasses import dataclass
+from math import prod
+from typing import Self
+
+from jax import Array
+
+from dladmm.terms.layers.base import Layer, Shape
+
+
+@dataclass(frozen=True)
+class Dense(Layer):
+    """p = a W^T; an input of several axes is one row of all its numbers."""
+
+    inputs: Shape
+    outputs: int
+
+    @property
+    def in_shape(self) -> Shape:
+        return self.inputs
+
+    @property
+    def out_shape(self) -> Shape:
+        return (self.outputs,)
+
+    @property
+    def fan_in(self) -> int:
+        return prod(self.inputs)
+
+    def expand(self, a: Array) -> Array:
+        return a.reshape(a.shape[0], self.fan_in)
+
+    def collapse(self, rows: Array) -> Array:
+        return rows.reshape(rows.shape[0], *self.inputs)
+
+    def input_gram(self, W: Array) -> Array:
+        return W.T @ W
+
+    @classmethod
+    def example(cls) -> Self:
+        return cls((2, 3), 4)

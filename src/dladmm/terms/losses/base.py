@@ -1,0 +1,67 @@
+"""Losses R(z; y): value, gradient, Lipschitz constant H of the gradient, prox, prediction link.
+
+Each is a sum over samples of a convex function of that sample's row of z. The last layer's
+subproblem (equations 5 and 15 of the paper) is, per sample,
+
+    prox(q, u, y, rho) = argmin_z R(z; y) + <u, z - q> + rho/2 |z - q|^2,   q = p_L + b_L.
+
+u is kept apart from q: at the paper's rho = 1e-6 the shifted centre q - u/rho would lose all
+digits of q in float32.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The contract. `lipschitz` is H; infinity where the gradient is not Lipschitz."""
+
+    @property
+    def lipschitz(self) -> float:
+        return float("inf")
+
+    @property
+    def classifies(self) -> bool:
+        """Whether targets are one-hot rows, so that accuracy is defined."""
+        return False
+
+    @property
+    def one_vs_rest(self) -> bool:
+        """Whether two classes need one output only, and K classes K independent ones."""
+        return False
+
+    def check_targets(self, y: np.ndarray) -> None:
+        """ValueError if y, already two-dimensional and finite, does not fit this loss."""
+
+    def value(self, z: Array, y: Array) -> Array:
+        """R(z_i; y_i) for each sample i, shape (N,)."""
+        raise TypeError(f"{type(self).__name__} does not define value")
+
+    def gradient(self, z: Array, y: Array) -> Array:
+        """dR/dz, shaped like z."""
+        raise TypeError(f"{type(self).__name__} does not define gradient")
+
+    def stationarity(self, z: Array, y: Array, u: Array) -> Array:
+        """The distance of -u to dR(z), elementwise: zero where Lemma 2 holds."""
+        return jnp.abs(self.gradient(z, y) + u)
+
+    def prox(self, q: Array, u: Array, y: Array, rho: Array, z: Array) -> tuple[Array, Array]:
+        """argmin_z R(z; y) + <u, z - q> + rho/2 |z - q|^2 from the start z, and iterations used."""
+        raise TypeError(f"{type(self).__name__} does not define prox")
+
+    def predict(self, z: Array) -> Array:
+        """What the network's output z stands for: probabilities, or the values themselves."""
+        return z
+
+    def target_scale(self, y: np.ndarray, weights: np.ndarray | None) -> tuple[Any, Any]:
+        """The centre and the spread of what an output starts with, one each or one per output."""
+        return 0.0, 1.0
+
+    def initial_output(self, y: Array) -> Array:
+        """The z_L a run of the authors' code starts from."""
+        return y

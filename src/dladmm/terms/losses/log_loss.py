@@ -1,0 +1,152 @@
+"""Softmax cross-entropy, with a prox that keeps its digits at the paper's rho = 1e-6."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from dladmm.terms.losses.base import Loss
+from dladmm.terms.losses.special import wright_omega
+
+
+@dataclass(frozen=True)
+class LogLoss(Loss):
+    """Softmax cross-entropy R(z; y) = log sum_j exp(z_j) - <y, z> for one-hot y, H = 1/2."""
+
+    max_iter: int = 30
+
+    @property
+    def lipschitz(self) -> float:
+        return 0.5
+
+    @property
+    def classifies(self) -> bool:
+        return True
+
+    def check_targets(self, y: np.ndarray) -> None:
+        if y.shape[1] < 2 or not (np.isin(y, (0, 1)).all() and (y.sum(axis=1) == 1).all()):
+            raise ValueError(
+                f"y of shape {y.shape} does not fit loss='log_loss'; expected one-hot rows,"
+                " a single 1 among at least two columns of zeros"
+            )
+
+    def value(self, z: Array, y: Array) -> Array:
+        # Centred at the label, the value is log1p of a small sum: no cancellation near zero.
+        # Chosen, not multiplied by y: jaxlib 0.10.2 gets such sums wrong under vmap on large arrays
+        # (jax issue 39103).
+        gap = z - jnp.sum(jnp.where(y > 0, z, 0), axis=-1, keepdims=True)
+        top = jnp.maximum(jnp.max(gap, axis=-1), 0)
+        others = jnp.sum(jnp.where(y > 0, 0, jnp.exp(gap - top[:, None])), axis=-1)
+        return jnp.where(top > 0, top + jnp.log(jnp.exp(-top) + others), jnp.log1p(others))
+
+    def gradient(self, z: Array, y: Array) -> Array:
+        return _less_label(jax.nn.softmax(z, axis=-1), y, axis=-1)
+
+    def prox(self, q: Array, u: Array, y: Array, rho: Array, z: Array) -> tuple[Array, Array]:
+        """Newton per sample, O(K) by Sherman-Morrison; a global start where that is too slow."""
+        # A row per class from here on: sums over the few classes then run along the samples.
+        q, u, y, z = q.T, u.T, y.T, z.T
+
+        def attempt(carry: Any) -> Any:
+            tries, z, iterations, solved = carry
+            z = jax.lax.cond(
+                tries == 0,
+                lambda z: z,
+                lambda z: jnp.where(solved, z, self._wright_omega(q, u, y, rho)),
+                z,
+            )
+            z, more, solved = self._newton(q, u, y, rho, z)
+            return tries + 1, z, iterations + more, solved
+
+        def unfinished(carry: Any) -> Array:
+            tries, _, _, solved = carry
+            return (tries < 2) & ~jnp.all(solved)
+
+        none = jnp.zeros((), jnp.int32)
+        start = (none, z, none, jnp.zeros((1, z.shape[1]), bool))
+        _, z, iterations, _ = jax.lax.while_loop(unfinished, attempt, start)
+        return z.T, iterations
+
+    def _newton(
+        self, q: Array, u: Array, y: Array, rho: Array, z: Array
+    ) -> tuple[Array, Array, Array]:
+        """The Hessian is diag(p + rho) - p p^T; stops when every sample's gradient is rounding."""
+        eps = np.finfo(z.dtype).eps
+
+        def model(z: Array) -> tuple[Array, Array, Array]:
+            p = jax.nn.softmax(z, axis=0)
+            dR = _less_label(p, y, axis=0)
+            pull = rho * (z - q)
+            g = dR + u + pull
+            rounding = jnp.abs(dR) + jnp.abs(u) + jnp.abs(pull) + rho * jnp.abs(z)
+            size, noise = _norm(g), eps * _norm(rounding)
+            d = p + rho
+            h, s = g / d, p / d
+            # 1 - sum p^2/d, written without its cancellation, is rho sum p/d.
+            along = _over_classes(p * h) / (rho * _over_classes(s))
+            return size, noise, h + s * along
+
+        def unfinished(carry: Any) -> Array:
+            k, _, _, solved, *_ = carry
+            return (k < self.max_iter) & ~jnp.all(solved)
+
+        def advance(carry: Any) -> Any:
+            k, z, size, solved, step, scale = carry
+            trial = z - scale * step
+            t_size, t_noise, t_step = model(trial)
+            # |g| must fall as a Newton step predicts; where it does not, the step is shortened.
+            better = ~solved & (t_size <= (1 - 0.25 * scale) * size)
+            stalled = ~better & (size <= 256 * t_noise)
+            return (
+                k + 1,
+                jnp.where(better, trial, z),
+                jnp.where(better, t_size, size),
+                solved | stalled | (better & (t_size <= 4 * t_noise)),
+                jnp.where(better, t_step, step),
+                jnp.where(better, jnp.minimum(1.0, 2 * scale), scale / 2),
+            )
+
+        size, noise, step = model(z)
+        start = (jnp.zeros((), jnp.int32), z, size, size <= 4 * noise, step, jnp.ones_like(size))
+        k, z, _, solved, *_ = jax.lax.while_loop(unfinished, advance, start)
+        return z, k, solved
+
+    def _wright_omega(self, q: Array, u: Array, y: Array, rho: Array) -> Array:
+        """The solution from no start at all: p_j = rho omega(q_j + (y_j - u_j)/rho - ln rho - s).
+
+        s is the root of sum_j p_j = 1, a convex decreasing function of s, by scalar Newton from
+        the left, where it climbs monotonically.
+        """
+        c = q + (y - u) / rho - jnp.log(rho)
+        s = jnp.max(c, 0, keepdims=True) - 1 / rho + jnp.log(rho)
+
+        def climb(_: int, s: Array) -> Array:
+            w = wright_omega(c - s)
+            excess = _over_classes(w) - 1 / rho
+            return s + excess / _over_classes(w / (1 + w))
+
+        s = jax.lax.fori_loop(0, 12, climb, s)
+        return q + (y - u) / rho - wright_omega(c - s)
+
+    def predict(self, z: Array) -> Array:
+        return jax.nn.softmax(z, axis=-1)
+
+    def initial_output(self, y: Array) -> Array:
+        return 2 * y - 1
+
+
+def _less_label(p: Array, y: Array, axis: int) -> Array:
+    """p - y; at the label p - 1 is minus the sum of the others: exact where it would cancel."""
+    wrong = (1 - y) * p
+    return wrong - y * jnp.sum(wrong, axis=axis, keepdims=True)
+
+
+def _over_classes(v: Array) -> Array:
+    return jnp.sum(v, axis=0, keepdims=True)
+
+
+def _norm(v: Array) -> Array:
+    return jnp.sqrt(_over_classes(v * v))

@@ -1,0 +1,254 @@
+"""Losses that are sums over outputs: each is a scalar function and its scalar prox."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from dladmm.terms.losses.base import Loss
+from dladmm.terms.losses.special import wright_omega
+
+
+@dataclass(frozen=True)
+class Separable(Loss):
+    """A loss that is a sum over outputs too: R(z; y) = sum_j R(z_j; y_j), possibly with kinks."""
+
+    def pointwise(self, z: Array, y: Array) -> Array:
+        """R(z_j; y_j), elementwise."""
+        raise TypeError(f"{type(self).__name__} does not define pointwise")
+
+    def slopes(self, z: Array, y: Array) -> tuple[Array, Array]:
+        """The left and the right derivative of R, elementwise."""
+        raise TypeError(f"{type(self).__name__} does not define slopes")
+
+    def pointwise_prox(self, q: Array, u: Array, y: Array, rho: Array) -> Array:
+        """argmin_z R(z; y) + u (z - q) + rho/2 (z - q)^2, elementwise."""
+        raise TypeError(f"{type(self).__name__} does not define pointwise_prox")
+
+    def value(self, z: Array, y: Array) -> Array:
+        return jnp.sum(self.pointwise(z, y), axis=-1)
+
+    def gradient(self, z: Array, y: Array) -> Array:
+        """The subgradient in the middle at a kink."""
+        left, right = self.slopes(z, y)
+        return (left + right) / 2
+
+    def stationarity(self, z: Array, y: Array, u: Array) -> Array:
+        left, right = self.slopes(z, y)
+        return jnp.maximum(jnp.maximum(left + u, -u - right), 0)
+
+    def prox(self, q: Array, u: Array, y: Array, rho: Array, z: Array) -> tuple[Array, Array]:
+        return self.pointwise_prox(q, u, y, rho), jnp.zeros((), jnp.int32)
+
+
+@dataclass(frozen=True)
+class OneVsRest(Separable):
+    """A loss of y in {0, 1}, one output per class, and a single one for two classes."""
+
+    name: ClassVar[str]
+
+    @property
+    def classifies(self) -> bool:
+        return True
+
+    @property
+    def one_vs_rest(self) -> bool:
+        return True
+
+    def check_targets(self, y: np.ndarray) -> None:
+        if not np.isin(y, (0, 1)).all():
+            raise ValueError(
+                f"y has values other than 0 and 1, which do not fit loss={self.name!r};"
+                " expected 0 or 1"
+            )
+
+    def initial_output(self, y: Array) -> Array:
+        return 2 * y - 1
+
+
+@dataclass(frozen=True)
+class BinaryLogLoss(OneVsRest):
+    """R(z; y) = log(1 + exp(z)) - y z for y in {0, 1}, one output per class, H = 1/4."""
+
+    name: ClassVar[str] = "binary_log_loss"
+
+    @property
+    def lipschitz(self) -> float:
+        return 0.25
+
+    def pointwise(self, z: Array, y: Array) -> Array:
+        return jax.nn.softplus((1 - 2 * y) * z)
+
+    def slopes(self, z: Array, y: Array) -> tuple[Array, Array]:
+        sign = 1 - 2 * y
+        slope = sign * jax.nn.sigmoid(sign * z)
+        return slope, slope
+
+    def pointwise_prox(self, q: Array, u: Array, y: Array, rho: Array) -> Array:
+        """In t = (2y - 1) z the gradient rises through 0 once; Newton inside a bracket finds it."""
+        sign = 2 * y - 1
+        q, u = sign * q, sign * u
+
+        def improve(_: int, bracket: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+            low, high, t = bracket
+            p = jax.nn.sigmoid(-t)
+            g = rho * (t - q) + u - p
+            low, high = jnp.where(g < 0, t, low), jnp.where(g > 0, t, high)
+            trial = t - g / (rho + p * (1 - p))
+            inside = (trial >= low) & (trial <= high)
+            return low, high, jnp.where(g == 0, t, jnp.where(inside, trial, (low + high) / 2))
+
+        low, high = q - u / rho, q + (1 - u) / rho
+        start = jnp.clip(jnp.zeros_like(q), low, high)
+        return sign * jax.lax.fori_loop(0, 40, improve, (low, high, start))[2]
+
+    def predict(self, z: Array) -> Array:
+        return jax.nn.sigmoid(z)
+
+
+@dataclass(frozen=True)
+class Hinge(OneVsRest):
+    """R(z; y) = max(0, 1 - (2y - 1) z) for y in {0, 1}, one output per class; no finite H."""
+
+    name: ClassVar[str] = "hinge"
+
+    def pointwise(self, z: Array, y: Array) -> Array:
+        return jnp.maximum(1 - (2 * y - 1) * z, 0)
+
+    def slopes(self, z: Array, y: Array) -> tuple[Array, Array]:
+        sign = 2 * y - 1
+        margin = sign * z
+        before = jnp.where(margin <= 1, -1.0, 0.0)  # in the direction of the margin
+        after = jnp.where(margin < 1, -1.0, 0.0)
+        return jnp.where(sign > 0, before, -after), jnp.where(sign > 0, after, -before)
+
+    def pointwise_prox(self, q: Array, u: Array, y: Array, rho: Array) -> Array:
+        sign = 2 * y - 1
+        q, u = sign * q, sign * u
+        flat, steep = q - u / rho, q + (1 - u) / rho
+        return sign * jnp.where(flat >= 1, flat, jnp.minimum(steep, 1))
+
+
+@dataclass(frozen=True)
+class Distance(Separable):
+    """A loss of z - y alone: outputs have the unit of the targets, and start on their scale."""
+
+    def target_scale(self, y: np.ndarray, weights: np.ndarray | None) -> tuple[Any, Any]:
+        centre = np.average(y, axis=0, weights=weights)
+        spread = np.sqrt(np.average((y - centre) ** 2, axis=0, weights=weights))
+        return centre, spread
+
+
+@dataclass(frozen=True)
+class Huber(Distance):
+    """R(z; y) = d^2/2 for |d| <= delta, else delta |d| - delta^2/2, with d = z - y; H = 1."""
+
+    delta: float = 1.0
+
+    @property
+    def lipschitz(self) -> float:
+        return 1.0
+
+    def pointwise(self, z: Array, y: Array) -> Array:
+        size = jnp.abs(z - y)
+        inner = jnp.minimum(size, self.delta)
+        return inner * (size - inner / 2)
+
+    def slopes(self, z: Array, y: Array) -> tuple[Array, Array]:
+        slope = jnp.clip(z - y, -self.delta, self.delta)
+        return slope, slope
+
+    def pointwise_prox(self, q: Array, u: Array, y: Array, rho: Array) -> Array:
+        inner = q + (y - u - q) / (1 + rho)
+        outer = q - (u + self.delta * jnp.sign(inner - y)) / rho
+        return jnp.where(jnp.abs(inner - y) <= self.delta, inner, outer)
+
+
+@dataclass(frozen=True)
+class Quantile(Distance):
+    """The pinball loss: R(z; y) = quantile (y - z) below y, (1 - quantile) (z - y) above; no H."""
+
+    quantile: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 < self.quantile < 1:
+            raise ValueError(
+                f"quantile={self.quantile!r} is not valid; expected a number between 0 and 1"
+            )
+
+    @property
+    def _weight(self) -> float:
+        return 1.0
+
+    def pointwise(self, z: Array, y: Array) -> Array:
+        d = z - y
+        return self._weight * jnp.maximum((1 - self.quantile) * d, -self.quantile * d)
+
+    def slopes(self, z: Array, y: Array) -> tuple[Array, Array]:
+        down, up = -self._weight * self.quantile, self._weight * (1 - self.quantile)
+        return jnp.where(z > y, up, down), jnp.where(z >= y, up, down)
+
+    def pointwise_prox(self, q: Array, u: Array, y: Array, rho: Array) -> Array:
+        above = q - (u + self._weight * (1 - self.quantile)) / rho
+        below = q - (u - self._weight * self.quantile) / rho
+        return jnp.where(above > y, above, jnp.where(below < y, below, y))
+
+
+@dataclass(frozen=True)
+class AbsoluteError(Quantile):
+    """R(z; y) = |z - y|: twice the pinball loss of the median; no finite H."""
+
+    @property
+    def _weight(self) -> float:
+        return 2.0
+
+
+@dataclass(frozen=True)
+class Poisson(Separable):
+    """R(z; y) = exp(z) - y z for counts y >= 0; predicts exp(z); no finite H."""
+
+    def check_targets(self, y: np.ndarray) -> None:
+        if (y < 0).any():
+            raise ValueError(
+                "y has negative values, which do not fit loss='poisson'; expected >= 0"
+            )
+
+    def pointwise(self, z: Array, y: Array) -> Array:
+        return jnp.exp(z) - y * z
+
+    def slopes(self, z: Array, y: Array) -> tuple[Array, Array]:
+        slope = jnp.exp(z) - y
+        return slope, slope
+
+    def pointwise_prox(self, q: Array, u: Array, y: Array, rho: Array) -> Array:
+        """exp(z) = rho w, w = omega(q + (y - u)/rho - ln rho), omega the Wright omega function."""
+        centre = q + (y - u) / rho
+        w = wright_omega(centre - jnp.log(rho))
+        return jnp.where(w > 1, jnp.log(rho * w), centre - w)
+
+    def predict(self, z: Array) -> Array:
+        return jnp.exp(z)
+
+    def initial_output(self, y: Array) -> Array:
+        return jnp.log(y + 0.5)
+
+
+@dataclass(frozen=True)
+class SquaredError(Distance):
+    """R(z; y) = 1/2 (z - y)^2, H = 1."""
+
+    @property
+    def lipschitz(self) -> float:
+        return 1.0
+
+    def pointwise(self, z: Array, y: Array) -> Array:
+        return (z - y) ** 2 / 2
+
+    def slopes(self, z: Array, y: Array) -> tuple[Array, Array]:
+        return z - y, z - y
+
+    def pointwise_prox(self, q: Array, u: Array, y: Array, rho: Array) -> Array:
+        return q + (y - u - q) / (1 + rho)

@@ -1,0 +1,99 @@
+"""The floor is made of exactly the products of the compiled iteration."""
+
+import re
+from collections import Counter
+from itertools import pairwise
+
+import jax.numpy as jnp
+import pytest
+
+from dladmm.bench import overhead
+from dladmm.bench.growth import fitted_exponent
+from dladmm.bench.iteration import OPTIONS, bench_iteration, random_run
+from dladmm.bench.products import iteration_products
+from dladmm.core.problem import Problem
+from dladmm.core.relaxed.method import iterate
+from dladmm.core.relaxed.sweep import dladmm_sweep
+
+pytestmark = pytest.mark.float32
+
+SHAPE = r"f32\[([\d,]*)\]"
+
+
+def compiled_products(n_samples, sizes):
+    """(m, k, n) of every dot in the compiled iteration, without the real loss's forward pass."""
+    problem = Problem.dense(sizes, loss="squared_error")
+    data, state = random_run(problem, n_samples)
+    penalties = (jnp.float32(1.5), jnp.float32(1.0), jnp.asarray(False))
+    given = (data, state.rows, state.params, *penalties)
+    text = iterate.lower(dladmm_sweep, problem, OPTIONS, *given).compile().as_text()
+    products = Counter()
+    shapes = {
+        name: tuple(int(d) for d in dims.split(",") if d)
+        for name, dims in re.findall(rf"%(\S+) = {SHAPE}", text)
+    }
+    for out, left, contracting in re.findall(
+        rf"= {SHAPE}\S* dot\(%?(\S+?), .*?lhs_contracting_dims={{(\d)}}", text
+    ):
+        m, n = (int(d) for d in out.split(","))
+        products[tuple(sorted((m, shapes[left][int(contracting)], n)))] += 1
+    return products
+
+
+@pytest.mark.parametrize("sizes", [(7, 11, 13, 3), (7, 11, 3), (40, 11, 13, 3)])
+def test_the_floor_lists_the_products_of_the_compiled_iteration(sizes):
+    n_samples = 37
+    listed = Counter()
+    for product in iteration_products(n_samples, sizes):
+        listed[tuple(sorted((product.m, product.k, product.n)))] += product.count
+    forward_pass = Counter(tuple(sorted((n_samples, m, n))) for m, n in pairwise(sizes))
+    assert compiled_products(n_samples, sizes) == listed + forward_pass
+
+
+def test_the_comparison_sees_a_product_that_is_missing():
+    sizes = (7, 11, 13, 3)
+    listed = Counter(
+        tuple(sorted((p.m, p.k, p.n)))
+        for p in iteration_products(37, sizes)
+        for _ in range(p.count)
+    )
+    assert compiled_products(37, sizes) != listed
+
+
+def test_a_power_law_gives_its_exponent():
+    assert fitted_exponent([1, 2, 4, 8], [3.0, 6.0, 12.0, 24.0]) == pytest.approx(1)
+    assert fitted_exponent([1, 2, 4, 8], [1.0, 4.0, 16.0, 64.0]) == pytest.approx(2)
+
+
+def test_bench_iteration_reports_what_it_promises():
+    figures = bench_iteration(60, (5,), repeats=2, n_in=7, n_out=3)
+    promised = {
+        "seconds_per_iteration", "floor_seconds", "ratio", "peak_bytes", "state_bytes",
+        "compile_seconds",
+    }  # fmt: skip
+    assert promised <= figures.keys()
+    rows = 7 + 3 + 2 * (5 + 3) + 5 + 3  # x, y, z and p, a, u
+    assert figures["state_bytes"] == 4 * (60 * rows + 5 * 7 + 3 * 5 + 5 + 3)
+
+
+def test_the_overhead_is_what_does_not_grow_with_the_iterations(monkeypatch):
+    clock = [0.0]
+
+    class Fake:
+        """A fit of half a second and a tenth of a second per iteration; the first takes 3 more."""
+
+        fits = 0
+
+        def __init__(self, *, max_iter, **_):
+            self.max_iter = max_iter
+
+        def fit(self, X, y):
+            clock[0] += 0.5 + 0.1 * self.max_iter + (0 if Fake.fits else 3)
+            Fake.fits += 1
+
+    monkeypatch.setattr(overhead, "DLADMMClassifier", Fake)
+    monkeypatch.setattr(overhead.time, "perf_counter", lambda: clock[0])
+    (row,) = overhead.bench_overhead(2, methods=("restored",))["rows"]
+    assert row["overhead_seconds"] == pytest.approx(0.5)
+    assert row["seconds_per_iteration"] == pytest.approx(0.1)
+    assert row["compile_seconds"] == pytest.approx(3)

@@ -1,0 +1,190 @@
+"""Restored sweeps over mini-batches: one step by hand, the guard, and what is read of the data."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from problems import inputs, small, targets
+from tolerances import EXACT_STEP, ROUNDING
+
+from dladmm import Options, Problem, solve
+from dladmm.core.data import Data
+from dladmm.core.engine.walks import Samples
+from dladmm.core.initial import initial_params
+from dladmm.core.restored import mini_batch
+from dladmm.core.restored.mini_batch import Batches
+from dladmm.terms.regularizers import L1, L2, Box
+
+SIZES = (4, 5, 3)
+
+
+def batch_of(x, y, weights):
+    return Data(jnp.asarray(x), jnp.asarray(y), Samples(jnp.asarray(weights)), None)
+
+
+def batches(n=10, size=4, weights=None, seed=0):
+    x = np.arange(n, dtype=float)[:, None]
+    return Batches(x, 2 * x, weights, size, seed)
+
+
+def run(loss="log_loss", n=200, activation="relu", regularizer="none", resumed=None, **options):
+    problem, x, y = small(loss, n, SIZES, activation=activation, regularizer=regularizer)
+    settings = {"method": "restored", "batch_size": 32, "max_iter": 15, "tol": None}
+    chosen = Options(**settings | {"dtype": "float64"} | options)
+    return solve(problem, x, y, options=chosen, stream=resumed)
+
+
+# Batches.
+
+
+def test_an_epoch_shows_every_row_once_and_fills_up_with_weight_zero():
+    seen = list(batches().epoch())
+    assert [x.shape for x, _, _ in seen] == [(4, 1)] * 3
+    shown = [x[i, 0] for x, _, w in seen for i in range(4) if w[i]]
+    assert sorted(shown) == list(range(10))
+    assert sum(w.sum() for _, _, w in seen) == 10
+    assert all((y == 2 * x).all() for x, y, _ in seen)
+
+
+def test_the_order_changes_from_epoch_to_epoch_and_follows_the_seed():
+    source = batches()
+    one, two = ([x.tolist() for x, _, _ in source.epoch()] for _ in range(2))
+    assert one != two
+    assert one == [x.tolist() for x, _, _ in batches().epoch()]
+    assert one != [x.tolist() for x, _, _ in batches(seed=1).epoch()]
+
+
+def test_weights_go_with_their_rows():
+    weights = np.arange(10, dtype=float)
+    for x, _, w in batches(weights=weights).epoch():
+        assert all(w[i] in (0, x[i, 0]) for i in range(4))
+
+
+def test_memory_mapped_rows_are_read_a_batch_at_a_time(tmp_path):
+    problem, x, y = small("log_loss", 200, SIZES)
+    np.save(tmp_path / "x.npy", x)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    options = Options(method="restored", batch_size=32, max_iter=3, tol=None, dtype="float64")
+    one, two = (solve(problem, v, y, options=options).params for v in (x, mapped))
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True):
+        np.testing.assert_array_equal(a, b)
+    source = Batches(mapped, y, None, 32, 0)
+    assert isinstance(source.x, np.memmap)
+    first, _, _ = next(source.epoch())
+    assert first.shape == (32, 4)
+
+
+# One step.
+
+
+def test_a_step_is_the_gradient_in_the_metric_of_the_batch():
+    x = inputs(30, SIZES[0])
+    y = targets("log_loss", x, SIZES[-1])
+    problem = Problem.dense(SIZES, "tanh", "log_loss", L2(0.7))
+    params = initial_params(problem, "he", 0, jnp.float64)
+    weights, mass = np.ones(30), 300.0
+    state = mini_batch.begin(problem, params)
+    state = mini_batch.refresh(problem, state, batch_of(x, y, weights), first=True)
+    new = mini_batch.batch_step(
+        problem, state, batch_of(x, y, weights), jnp.asarray(1e-3), jnp.asarray(mass)
+    )
+
+    def mean_loss(W, b):
+        z = jnp.tanh(x @ W[0].T + b[0]) @ W[1].T + b[1]
+        penalty = 0.35 / mass * sum(jnp.sum(v**2) for v in W)
+        return jnp.mean(jax.nn.logsumexp(z, 1) - jnp.sum(y * z, 1)) + penalty
+
+    G, g = jax.grad(mean_loss, argnums=(0, 1))(params.W, params.b)
+    A = np.hstack([np.tanh(x @ params.W[0].T + params.b[0]), np.ones((30, 1))])
+    r = jax.nn.softmax(A[:, :-1] @ params.W[1].T + params.b[1]) - y
+    K, S = A.T @ A / 30, np.asarray(r.T @ r) / 30
+    K += mini_batch.DELTA * np.mean(np.diag(K)) * np.eye(len(K))
+    S = (S / np.mean(np.diag(S)) + mini_batch.EPSILON * np.eye(3)) / (1 + mini_batch.EPSILON)
+    joint = np.hstack([G[1], g[1][:, None]])
+    expected = -1e-3 * np.linalg.solve(S, joint) @ np.linalg.inv(K)
+    moved = np.hstack([new.params.W[1] - params.W[1], (new.params.b[1] - params.b[1])[:, None]])
+    assert np.abs(moved - expected).max() <= EXACT_STEP * np.abs(expected).max() * 100
+
+
+def test_the_cap_bounds_the_step_in_the_norm_of_the_metric():
+    problem, x, y = small("log_loss", 30, SIZES)
+    params = initial_params(problem, "he", 0, jnp.float64)
+    ones = np.ones(30)
+    state = mini_batch.begin(problem, params)
+    state = mini_batch.refresh(problem, state, batch_of(x, y, ones), first=True)
+    state = jax.tree.map(np.asarray, state)  # used twice below, and donated each time
+    mass = jnp.asarray(30.0)
+    steps = []
+    for s in (1e-3, 1e6):
+        new = mini_batch.batch_step(problem, state, batch_of(x, y, ones), jnp.asarray(s), mass)
+        steps.append(float(new.totals.step))
+    assert steps[0] == pytest.approx(1e-3, rel=ROUNDING)
+    assert steps[1] < 1e3
+
+
+# The guard.
+
+
+def test_a_blow_up_brings_the_last_good_network_back_with_half_the_step():
+    problem, x, y = small("log_loss", 30, SIZES)
+    ones = np.ones(30)
+    params = initial_params(problem, "he", 0, jnp.float64)
+    state = mini_batch.begin(problem, params)
+    state = state._replace(
+        kept_loss=jnp.asarray(0.5), first_loss=jnp.asarray(1.0),
+        params=jax.tree.map(lambda v: v + 9.0, state.params),
+        recent=(jnp.asarray(60.0), jnp.asarray(30.0)),
+    )  # fmt: skip
+    calm = state._replace(recent=(jnp.asarray(20.0), jnp.asarray(30.0)))
+    calm, state = (jax.tree.map(np.asarray, s) for s in (calm, state))
+    back = mini_batch.refresh(problem, state, batch_of(x, y, ones), first=False)
+    assert float(back.scale) == 0.5
+    np.testing.assert_array_equal(back.params.W[0], params.W[0])
+    onward = mini_batch.refresh(problem, calm, batch_of(x, y, ones), first=False)
+    assert float(onward.scale) == 1.0
+    np.testing.assert_array_equal(onward.params.W[0], params.W[0] + 9.0)
+
+
+def test_a_step_that_blows_up_is_survived(monkeypatch):
+    monkeypatch.setattr(mini_batch, "STEP", 1e9)
+    monkeypatch.setattr(jax.lax, "rsqrt", lambda v: jnp.full_like(v, jnp.inf))  # no cap either
+    jax.clear_caches()
+    history = run(max_iter=60, regularizer=L2(1e-3)).history
+    jax.clear_caches()
+    assert history["scale"][-1] < 1e-3
+    assert np.isfinite(history["train_loss"][-1])
+    assert history["train_loss"][-1] < 10 * history["train_loss"][0] + 10
+
+
+# Whole runs.
+
+
+@pytest.mark.parametrize(
+    ("loss", "activation", "share"),
+    [("log_loss", "relu", 0.5), ("log_loss", "sign", 0.7), ("squared_error", "tanh", 0.5)],
+)
+def test_the_loss_falls_a_lot(loss, activation, share):
+    history = run(loss, activation=activation, max_iter=30).history
+    assert history["train_loss"][-1] < share * history["train_loss"][0]
+
+
+def test_zeros_and_constraints_are_exact():
+    sparse = run("squared_error", regularizer=L1(5.0)).params
+    boxed = run("squared_error", regularizer=Box(-0.2, 0.3)).params
+    assert sum(int((W == 0).sum()) for W in sparse.W) >= 3
+    assert min(W.min() for W in boxed.W) >= -0.2
+    assert max(W.max() for W in boxed.W) <= 0.3
+
+
+def test_a_stream_goes_on_where_it_ended():
+    first = run(max_iter=1, batch_decay=False)
+    assert int(first.state.seen) == 7  # 200 rows in batches of 32
+    second = run(max_iter=1, batch_decay=False, resumed=first.state)
+    assert int(second.state.seen) == 14
+    assert second.history["train_loss"][0] < first.history["train_loss"][0]
+    assert np.isfinite(jax.tree.leaves(first.state)[0]).all()  # not donated
+
+
+def test_the_relaxed_methods_refuse_batches():
+    with pytest.raises(ValueError, match="works on all samples at once"):
+        run(method="dladmm")

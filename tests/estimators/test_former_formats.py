@@ -1,0 +1,86 @@
+"""Model files and checkpoints of format 1, written by version 0.1, are read as those of today."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dladmm import Checkpoints, DLADMMClassifier, Options, Problem, solve
+from dladmm.core.former import upgraded_identity
+from dladmm.estimators.model_files import load_model, save_model
+from dladmm.terms.layers import Dense
+
+FORMER = Path(__file__).parents[1] / "formats"
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.ConvergenceWarning",
+    # Of what orbax leaves behind: callbacks of a loop it has closed.
+    "ignore::pytest.PytestUnraisableExceptionWarning",
+)
+
+
+def rows():
+    """The data that those files were made from."""
+    x = np.random.default_rng(7).normal(size=(60, 4))
+    return x, (np.abs(x[:, 0]) + x[:, 1] > 0.5).astype(int)
+
+
+def unpacked(name, folder):
+    shutil.unpack_archive(FORMER / f"checkpoint-1-{name}.zip", folder)
+    return Checkpoints(folder, every=100, resume=True)
+
+
+def test_a_model_predicts_as_it_did(tmp_path):
+    model = load_model(FORMER / "model-1")
+    with np.load(FORMER / "model-1-expected.npz") as expected:
+        np.testing.assert_array_equal(model.estimator.predict_proba(expected["x"]), expected["p"])
+    assert model.metadata["format_version"] == 1
+    assert model.estimator.layers_ == (Dense((4,), 5), Dense((5,), 2))
+    assert "the true loss rose" in model.estimator.certificate_.summary()
+    save_model(tmp_path / "m", model.estimator)
+    assert load_model(tmp_path / "m").metadata["format_version"] == 2
+
+
+def test_a_run_goes_on_to_the_same_bits(tmp_path):
+    x, y = rows()
+    problem = Problem.dense((4, 5, 2), "tanh", "log_loss", "l2")
+    options = Options(
+        method="dladmm", rho=2.0, max_iter=11, tol=None, evaluate_every=5, dtype="float64"
+    )
+
+    def run(checkpoints=None):
+        return solve(problem, x, np.eye(2)[y], options=options, checkpoints=checkpoints)
+
+    resumed, alone = run(unpacked("dladmm", tmp_path)), run()
+    assert resumed.resumed_from == 6
+    for name in ("lagrangian", "residual", "train_loss"):
+        np.testing.assert_array_equal(resumed.history[name], alone.history[name])
+    for one, other in zip(resumed.params.W, alone.params.W, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_the_held_out_scores_of_a_fit_go_on_too(tmp_path):
+    x, y = rows()
+
+    def fitted(checkpoints=None):
+        model = DLADMMClassifier(
+            (5,), random_state=0, dtype="float64", tol=0.0, max_iter=11, early_stopping=True,
+            n_iter_no_change=100, checkpoints=checkpoints,
+        )  # fmt: skip
+        return model.fit(x, y)
+
+    resumed, alone = fitted(unpacked("early", tmp_path)), fitted()
+    assert resumed.resumed_from_ == 6
+    assert resumed.validation_scores_ == alone.validation_scores_
+    for one, other in zip(resumed.coefs_, alone.coefs_, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_another_network_is_still_told_from_this_one():
+    former = {"format": 1, "network": "6-8-3", "seed": 0}
+    now = upgraded_identity(former, {"held-out rows": [1, 2]})
+    assert now["layer 1"] == {"layer": "dense", "inputs": [6], "outputs": 8}
+    assert now["layer 2"] == {"layer": "dense", "inputs": [8], "outputs": 3}
+    assert "network" not in now
+    assert now["held-out rows"] == [1, 2]
+    assert upgraded_identity(now, {}) == now

@@ -1,0 +1,180 @@
+"""The report: what is in it, and how it opens in a real browser."""
+
+import math
+import os
+import shutil
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from evaluation_records import RECORDS
+
+from dladmm.paper import records, reproduce
+from dladmm.paper.page import claims_html, report_page, write_report
+from dladmm.paper.panels import pictures
+from dladmm.paper.plots import plot_picture
+
+pytestmark = pytest.mark.xdist_group("browser")  # one is enough
+PANELS = sum(len(picture.panels) for record in RECORDS.values() for picture in pictures(record))
+
+
+def test_the_page_needs_no_network():
+    page = report_page(RECORDS)
+    head = page[: page.index("<script")] + page[page.rindex("</script>") :]
+    assert 'src="http' not in page
+    assert "http" not in head
+    assert page.count('class="plotly-graph-div"') == PANELS == 18
+
+
+def test_what_is_written_is_escaped():
+    row = {"place": "Fig. 3(a)", "data": "<b>", "claim": "a < b", "paper": "&", "variant": "text",
+           "ours": "<script>", "holds": False, "why": "a > b"}  # fmt: skip
+    html = claims_html([row])
+    assert "<script>" not in html
+    assert "a &lt; b" in html
+    assert "does not hold" in html
+
+
+def test_missing_runs_are_missing_lines():
+    record = {**RECORDS["fig3"], "runs": dict(list(RECORDS["fig3"]["runs"].items())[:1])}
+    assert [len(panel.lines) for panel in pictures(record)[0].panels] == [1, 1]
+
+
+@pytest.mark.parametrize("piece", RECORDS)
+def test_the_lines_of_a_panel_can_be_told_apart(piece):
+    """By their strokes, or by the distance of their colours: two pinks are 26 apart."""
+    for picture in pictures(RECORDS[piece]):
+        for one, other in combinations(picture.panels[0].lines, 2):
+            assert one.dashed != other.dashed or distance(one.colour, other.colour) > 35
+    assert distance("#b56a8d", "#c65f9e") < 35
+
+
+def distance(*colours):
+    one, other = (bytes.fromhex(colour[1:]) for colour in colours)
+    return math.dist(one, other)
+
+
+@pytest.mark.parametrize("piece", RECORDS)
+def test_every_picture_is_a_png(piece, tmp_path):
+    for picture in pictures(RECORDS[piece]):
+        path = tmp_path / f"{picture.name}.png"
+        plot_picture(picture, path)
+        assert path.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if chromium is None or driver is None:
+        pytest.skip("Debian's chromium and chromium-driver are not installed")
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in (
+        "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+        "--no-first-run", "--disable-background-networking", "--disable-component-update",
+        "--disable-sync", "--window-size=1280,1000",
+    ):  # fmt: skip
+        options.add_argument(flag)
+    service = webdriver.ChromeService(driver)
+    # A driver that ends before it answers would be an error; it is ended by a signal anyway.
+    service.send_remote_shutdown_command = lambda: None
+    with webdriver.Chrome(options, service) as window:
+        window.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": LISTENER})
+        yield window
+
+
+# The browser's own log is read late and out of order; a listener set before the page's first script
+# has heard everything by the time the page is open.
+LISTENER = """
+window.complaints = [];
+const complain = (what) => window.complaints.push(String(what));
+for (const level of ["warn", "error"]) {
+  const say = console[level];
+  console[level] = (...words) => { complain(words.join(" ")); say.apply(console, words); };
+}
+addEventListener("error", (event) => complain(event.message || event.target.outerHTML), true);
+addEventListener("unhandledrejection", (event) => complain(event.reason));
+"""
+
+
+def opened(browser, path):
+    """What went wrong while the page opened: warnings, errors, files that were not found."""
+    from selenium.common.exceptions import WebDriverException
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    address = path.resolve().as_uri()
+    browser.get(address)  # on a busy machine it comes back before the page is whole, or even there
+    whole = (
+        "return location.href === arguments[0] && document.readyState === 'complete'"
+        " && Array.isArray(window.complaints)"
+    )
+    patient = WebDriverWait(browser, timeout=60, ignored_exceptions=[WebDriverException])
+    patient.until(lambda window: window.execute_script(whole, address))
+    # What the page has put off until it was whole comes first.
+    return browser.execute_async_script(
+        "const done = arguments[0]; setTimeout(() => done(window.complaints), 0)"
+    )
+
+
+def test_it_opens_without_an_error_and_draws_every_figure(browser, tmp_path):
+    path = tmp_path / "report.html"
+    write_report(RECORDS, path)
+    assert opened(browser, path) == []
+    assert drawn_figures(browser) == PANELS
+
+
+@pytest.mark.parametrize(
+    ("fault", "complaint"),
+    [
+        ("<script>nothing()</script>", "nothing is not defined"),
+        ("<script>console.error('spoken', 'aloud')</script>", "spoken aloud"),
+        ("<script>Promise.reject('broken')</script>", "broken"),
+        ("<img src='nowhere.png'>", "nowhere.png"),
+    ],
+)
+def test_a_faulty_page_is_heard(browser, tmp_path, fault, complaint):
+    path = tmp_path / "faulty.html"
+    path.write_text(report_page({}).replace("<main>", f"<main>{fault}"))
+    (said,) = opened(browser, path)
+    assert complaint in said
+
+
+def test_a_phone_shows_it_without_scrolling_sideways(browser, tmp_path):
+    path = tmp_path / "report.html"
+    write_report(RECORDS, path)
+    size = {"width": 390, "height": 840, "deviceScaleFactor": 2, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        opened(browser, path)
+        width = browser.execute_script("return document.documentElement.scrollWidth")
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert width <= 390
+
+
+@pytest.mark.skipif(
+    "DLADMM_REPORT" not in os.environ,
+    reason="DLADMM_REPORT names no folder of `dladmm reproduce all --quick`",
+)
+def test_a_real_reproduction_is_whole(browser):
+    folder = Path(os.environ["DLADMM_REPORT"])
+    found = {piece: records.read_record(folder, piece) for piece in reproduce.PIECES}
+    assert all(found.values())
+    assert opened(browser, folder / "report.html") == []
+    assert drawn_figures(browser) == PANELS
+    cells = browser.execute_script(
+        "return [...document.querySelectorAll('.claims tbody tr')]"
+        ".map(row => [row.cells[5].innerText, row.cells[6].innerText])"
+    )
+    assert len(cells) > 40
+    assert all(ours and verdict for ours, verdict in cells)
+
+
+def drawn_figures(browser):
+    """Figures with at least one line in their drawing."""
+    return browser.execute_script(
+        "return [...document.querySelectorAll('.plotly-graph-div')]"
+        ".filter(figure => figure.querySelector('.scatterlayer path.js-line')).length"
+    )

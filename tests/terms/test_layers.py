@@ -1,0 +1,230 @@
+"""The contract of layers: adjoints, Gram matrices and squared gradients of every registered one.
+
+`jax.linear_transpose` and `jax.grad` are the oracles: neither is used by the implementation.
+"""
+
+import json
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from layer_examples import Selected, layers_under_test
+from tolerances import EXACT_STEP, ROUNDING
+
+from dladmm.core.problem import described_layers, layers_from
+from dladmm.terms.layers import Dense, Layer, layers
+
+N = 5
+WEIGHTS = np.array([0.5, 1.0, 2.0, 0.0, 3.0])
+
+
+@dataclass(frozen=True)
+class TwoPositions(Layer):
+    """Rows are the two halves of an input: one position after the other, as in a recurrence."""
+
+    @property
+    def in_shape(self):
+        return (2, 3)
+
+    @property
+    def out_shape(self):
+        return (2, 4)
+
+    @property
+    def fan_in(self):
+        return 3
+
+    def expand(self, a):
+        return a
+
+    def collapse(self, rows):
+        return rows
+
+
+@dataclass(frozen=True)
+class WrongAdjoint(Dense):
+    """A control: the adjoint of `expand` is off by a factor."""
+
+    def collapse(self, rows):
+        return 2 * super().collapse(rows)
+
+
+@dataclass(frozen=True)
+class WrongGram(Dense):
+    """A control: sample weights enter twice."""
+
+    def gram(self, a, weights):
+        return super().gram(a, weights**2)
+
+
+@dataclass(frozen=True)
+class SquaredTooSoon(TwoPositions):
+    """A control: positions are squared before they are added up."""
+
+    def squared_gradients(self, r, a, weights):
+        halves = [Dense((3,), 4).squared_gradients(r[:, k], a[:, k], weights) for k in range(2)]
+        return halves[0] + halves[1]
+
+
+every_layer = pytest.mark.parametrize("layer", [*layers_under_test(), TwoPositions()], ids=str)
+
+
+def drawn(layer, seed=0):
+    """W, b, a and r of the layer's shapes."""
+    rng = np.random.default_rng(seed)
+    shapes = (layer.weight_shape, layer.bias_shape, (N, *layer.in_shape), (N, *layer.out_shape))
+    return tuple(jnp.asarray(rng.normal(size=shape)) for shape in shapes)
+
+
+def transposed(function, like, cotangent):
+    return jax.linear_transpose(function, like)(cotangent)[0]
+
+
+def adjoint_errors(layer):
+    """How far both adjoints are from those of `jax.linear_transpose`, relative to their size."""
+    W, _, a, r = drawn(layer)
+    weighted = r * WEIGHTS.reshape(-1, *(1,) * (r.ndim - 1))
+    pairs = (
+        (layer.adjoint_a(W, r), transposed(lambda v: layer.apply(W, v), a, r)),
+        (layer.adjoint_W(r, a, None), transposed(lambda V: layer.apply(V, a), W, r)),
+        (layer.adjoint_W(r, a, WEIGHTS), transposed(lambda V: layer.apply(V, a), W, weighted)),
+    )
+    return [float(jnp.abs(one - two).max() / jnp.abs(two).max()) for one, two in pairs]
+
+
+def per_sample_squares(layer, a, b):
+    """sum_i omega_i |A(D, a_i) + d|^2 by its definition."""
+
+    def of(D, d=b):
+        p = layer.apply(D, a) + d
+        return WEIGHTS @ jnp.sum(p.reshape(N, -1) ** 2, axis=1)
+
+    return of
+
+
+def gram_errors(layer):
+    D, d, a, r = drawn(layer, seed=1)
+    zero = jnp.zeros_like(d)
+    squares = per_sample_squares(layer, a, zero)
+    M = layer.to_matrix(D, d)
+    flat = r.reshape(-1, layer.units)
+    omega = jnp.repeat(WEIGHTS, layer.positions)
+    image = layer.apply(D, a[:1]).ravel()
+    found = {
+        "gram": jnp.sum(layer.times_gram(D, layer.gram(a, WEIGHTS)) * D) / squares(D),
+        "with bias": jnp.sum(M @ layer.gram_with_bias(a, WEIGHTS) * M) / squares(D, d),
+        "units": jnp.sum(layer.unit_gram(r, WEIGHTS)) / jnp.sum((flat * omega[:, None]).T @ flat),
+        "inputs": a[0].ravel() @ layer.input_gram(D) @ a[0].ravel() / (image @ image),
+        "unit squares": jnp.sum(layer.unit_squares(layer.apply(D, a), WEIGHTS)) / squares(D),
+    }
+    return {name: abs(float(ratio) - 1) for name, ratio in found.items()}
+
+
+def squared_gradient_error(layer):
+    """Against the squares of `jax.grad` for each sample alone."""
+    W, b, a, r = drawn(layer, seed=2)
+
+    def value(W, b, a_i, r_i):
+        return jnp.sum(r_i * (layer.apply(W, a_i[None])[0] + b))
+
+    G, g = jax.vmap(jax.grad(value, argnums=(0, 1)), (None, None, 0, 0))(W, b, a, r)
+    square = lambda v: jnp.tensordot(WEIGHTS, v**2, 1)  # noqa: E731
+    expected = layer.to_matrix(square(G), square(g))
+    found = layer.squared_gradients(r, a, WEIGHTS)
+    return float(jnp.abs(found - expected).max() / expected.max())
+
+
+@every_layer
+def test_adjoints_are_those_of_the_map(layer):
+    assert max(adjoint_errors(layer)) <= ROUNDING
+
+
+@every_layer
+def test_gram_matrices_give_the_squares_of_images(layer):
+    errors = gram_errors(layer)
+    assert max(errors.values()) <= EXACT_STEP, errors
+
+
+@every_layer
+def test_squared_gradients_are_those_of_each_sample(layer):
+    assert squared_gradient_error(layer) <= EXACT_STEP
+
+
+def test_the_checks_can_fail():
+    assert max(adjoint_errors(WrongAdjoint((3,), 2))) > 0.1
+    assert gram_errors(WrongGram((3,), 2))["gram"] > 0.1
+    assert squared_gradient_error(SquaredTooSoon()) > 0.1
+
+
+@every_layer
+def test_the_bias_enters_as_often_as_it_is_counted(layer):
+    _, b, _, r = drawn(layer)
+    shift = lambda d: jnp.zeros_like(r) + d  # noqa: E731
+    expected = transposed(shift, b, r)
+    np.testing.assert_allclose(layer.unit_sum(r, None), expected, rtol=ROUNDING)
+    ones = layer.unit_sum(jnp.ones_like(r), WEIGHTS)
+    np.testing.assert_allclose(layer.unit_count(WEIGHTS.sum()) * jnp.ones_like(b), ones)
+
+
+@every_layer
+def test_a_matrix_holds_weights_and_bias(layer):
+    W, b, a, r = drawn(layer)
+    for one, two in zip(layer.from_matrix(layer.to_matrix(W, b)), (W, b), strict=True):
+        np.testing.assert_array_equal(one, two)
+
+    def value(M):
+        V, d = layer.from_matrix(M)
+        return jnp.sum(r * (layer.apply(V, a) + d))
+
+    expected = jax.grad(value)(layer.to_matrix(W, b))
+    np.testing.assert_allclose(layer.gradient_matrix(r, a, None), expected, rtol=EXACT_STEP)
+
+
+@every_layer
+def test_scaling_units_scales_their_products(layer):
+    W, b, a, _ = drawn(layer)
+    step = b[:, None]
+    scaled = layer.scale_units(layer.apply(W, a), step)
+    np.testing.assert_allclose(scaled, layer.apply(step * W, a), rtol=EXACT_STEP, atol=EXACT_STEP)
+
+
+@pytest.mark.parametrize("name", list(layers))
+def test_a_described_layer_comes_back(name):
+    layer = layers.get(name)
+    (described,) = described_layers([layer])
+    assert described["layer"] == name
+    assert layers_from([described]) == (layer,)
+
+
+def test_nested_fields_come_back_as_they_were():
+    """JSON has lists only; a layer must stay hashable."""
+
+    @dataclass(frozen=True)
+    class Windows(Layer):
+        corners: tuple[tuple[int, int], ...]
+
+    layer = Windows(((0, 1), (2, 3)))
+    stored = json.loads(json.dumps(layer.describe()))
+    assert Windows.from_description(stored) == layer
+    assert hash(Windows.from_description(stored)) == hash(layer)
+
+
+def test_a_layer_that_is_not_registered_or_has_other_fields_is_refused():
+    with pytest.raises(ValueError, match="the layer 'conv9d' is not registered here"):
+        layers_from([{"layer": "conv9d"}])
+    with pytest.raises(ValueError, match="the layer 'dense' has other fields here"):
+        layers_from([{"layer": "dense", "kernel": 3}])
+
+
+def test_an_unfinished_layer_says_what_it_lacks():
+    with pytest.raises(TypeError, match="Layer does not define expand"):
+        Layer().expand(jnp.ones(3))
+    with pytest.raises(TypeError, match="TwoPositions does not define example"):
+        TwoPositions.example()
+
+
+def test_the_toy_layer_is_registered_like_any_other():
+    assert "selected" in layers
+    assert isinstance(layers.get("selected"), Selected)
