@@ -1,10 +1,14 @@
-"""Model files and checkpoints of format 1, written by version 0.1, are read as those of today."""
+"""Model files and checkpoints of format 1, written by version 0.1, are read as those of today.
+
+They were written on one machine with one release of JAX; on others the last bits differ.
+"""
 
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tolerances import ROUNDING, WEIGHTED_RUN
 
 from dladmm import Checkpoints, DLADMMClassifier, Options, Problem, solve
 from dladmm.core.former import upgraded_identity
@@ -33,7 +37,8 @@ def unpacked(name, folder):
 def test_a_model_predicts_as_it_did(tmp_path):
     model = load_model(FORMER / "model-1")
     with np.load(FORMER / "model-1-expected.npz") as expected:
-        np.testing.assert_array_equal(model.estimator.predict_proba(expected["x"]), expected["p"])
+        found = model.estimator.predict_proba(expected["x"])
+        np.testing.assert_allclose(found, expected["p"], rtol=ROUNDING)
     assert model.metadata["format_version"] == 1
     assert model.estimator.layers_ == (Dense((4,), 5), Dense((5,), 2))
     assert "the true loss rose" in model.estimator.certificate_.summary()
@@ -41,7 +46,7 @@ def test_a_model_predicts_as_it_did(tmp_path):
     assert load_model(tmp_path / "m").metadata["format_version"] == 2
 
 
-def test_a_run_goes_on_to_the_same_bits(tmp_path):
+def test_a_run_goes_on_as_if_it_had_not_been_interrupted(tmp_path):
     x, y = rows()
     problem = Problem.dense((4, 5, 2), "tanh", "log_loss", "l2")
     options = Options(
@@ -54,9 +59,9 @@ def test_a_run_goes_on_to_the_same_bits(tmp_path):
     resumed, alone = run(unpacked("dladmm", tmp_path)), run()
     assert resumed.resumed_from == 6
     for name in ("lagrangian", "residual", "train_loss"):
-        np.testing.assert_array_equal(resumed.history[name], alone.history[name])
+        np.testing.assert_allclose(resumed.history[name], alone.history[name], rtol=WEIGHTED_RUN)
     for one, other in zip(resumed.params.W, alone.params.W, strict=True):
-        np.testing.assert_array_equal(one, other)
+        np.testing.assert_allclose(one, other, rtol=WEIGHTED_RUN)
 
 
 def test_the_held_out_scores_of_a_fit_go_on_too(tmp_path):
@@ -71,9 +76,9 @@ def test_the_held_out_scores_of_a_fit_go_on_too(tmp_path):
 
     resumed, alone = fitted(unpacked("early", tmp_path)), fitted()
     assert resumed.resumed_from_ == 6
-    assert resumed.validation_scores_ == alone.validation_scores_
+    assert resumed.validation_scores_ == pytest.approx(alone.validation_scores_, rel=WEIGHTED_RUN)
     for one, other in zip(resumed.coefs_, alone.coefs_, strict=True):
-        np.testing.assert_array_equal(one, other)
+        np.testing.assert_allclose(one, other, rtol=WEIGHTED_RUN)
 
 
 def test_another_network_is_still_told_from_this_one():
