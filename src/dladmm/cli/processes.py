@@ -38,8 +38,9 @@ def join(coordinator: str | None, num_processes: int | None, process_id: int | N
         return
     import jax
 
-    # It would catch SIGTERM, and a process that is told to end would go on.
-    jax.config.update("jax_enable_preemption_service", False)
+    # It would catch SIGTERM, and a process that is asked to end would go on; JAX 0.8 has no switch.
+    if hasattr(jax.config, "jax_enable_preemption_service"):
+        jax.config.update("jax_enable_preemption_service", False)
     initialize = partial(
         jax.distributed.initialize,
         initialization_timeout=CONNECT_SECONDS,
