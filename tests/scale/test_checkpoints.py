@@ -260,7 +260,8 @@ def test_a_run_with_other_rows_held_out_is_another_run(tmp_path):
         )
 
     run((x[:50], y[:50], None))
-    for other in (None, (x[50:100], y[50:100], None)):
+    weighted = (x[:50], y[:50], np.arange(1.0, 51.0))
+    for other in (None, (x[50:100], y[50:100], None), weighted):
         with pytest.raises(ValueError, match="is of another run: it has other held-out rows"):
             run(other)
     assert run((x[:50], y[:50], None)).resumed_from == 4

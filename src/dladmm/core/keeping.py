@@ -43,7 +43,8 @@ class Keeper:
         self.run = run
         n_own = arrays[0].shape[0]
         self.count = _count(n_own, run)
-        held_out = None if run.held_out is None else (run.held_out.x, run.held_out.y)
+        rows = run.held_out
+        held_out = None if rows is None else (rows.x, rows.y, rows.samples.weights)
         known = identity(run.method.problem, run.options, arrays, held_out, given)
         if self.count is None:
             known["rows of each process"] = over_processes(n_own).tolist()

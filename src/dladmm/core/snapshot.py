@@ -104,8 +104,8 @@ def identity(
 ) -> dict[str, Any]:
     """What a snapshot belongs to: network, terms, options, and a fingerprint of the data.
 
-    `held_out` are the rows to score on, x and y; `start` is the network, or the state, the run was
-    given to begin with.
+    `held_out` are x, y and weights of the rows to score on; `start` is the network, or the state,
+    the run was given to begin with.
     """
     x, y, weights = arrays
     described = described_layers(problem.layers)
@@ -119,7 +119,10 @@ def identity(
         "inputs": rows_digest(x),
         "targets": rows_digest(y),
         "sample weights": None if weights is None else rows_digest(weights[:, None]),
-        "held-out rows": None if held_out is None else [rows_digest(v) for v in held_out],
+        "held-out rows": held_out
+        and [
+            None if v is None else rows_digest(np.asarray(v).reshape(len(v), -1)) for v in held_out
+        ],
         "start": None if start is None else Snapshot((), start, {}, None).digest(),
         **{
             field.name: json_value(getattr(options, field.name))
