@@ -5,6 +5,7 @@ form; None when the update must backtrack on the prox.
 """
 
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 from jax import Array
@@ -16,9 +17,8 @@ from dladmm.terms.registry import Registry
 class Regularizer:
     """Omega(W) = 0, and the contract of all regularisers."""
 
-    @property
-    def quadratic(self) -> float | None:
-        return 0.0
+    # A subclass may make it a property, where it depends on a field.
+    quadratic: ClassVar[Any] = 0.0
 
     def value(self, W: Array) -> Array:
         """Omega(W), a scalar; the indicator of a constraint is 0, since iterates satisfy it."""
@@ -100,15 +100,12 @@ class L1(ElasticNet):
 class Box(Regularizer):
     """Omega(W) = 0 if low <= W <= high in every entry, else infinity."""
 
+    quadratic: ClassVar[Any] = None
     low: float = -1.0
     high: float = 1.0
 
     def __post_init__(self) -> None:
         _require(self.low < self.high, "low", self.low, f"a number below high={self.high!r}")
-
-    @property
-    def quadratic(self) -> float | None:
-        return None
 
     def prox(self, V: Array, step: Array | float) -> Array:
         return jnp.clip(V, self.low, self.high)

@@ -8,6 +8,7 @@ terms carry the weight nu/2 and so the weight drops out),
 
 from dataclasses import dataclass
 from functools import reduce
+from typing import ClassVar
 
 import jax.numpy as jnp
 from jax import Array
@@ -15,12 +16,12 @@ from jax import Array
 
 @dataclass(frozen=True)
 class Activation:
-    """The contract: f, its argmin_z, and its one-sided slopes for the subgradient."""
+    """The contract: f, its argmin_z, and its one-sided slopes for the subgradient.
 
-    @property
-    def continuous(self) -> bool:
-        """Assumption 1 of the paper asks for a continuous f; the certificate says if it is."""
-        return True
+    Assumption 1 of the paper asks for a `continuous` f; the certificate says if it is.
+    """
+
+    continuous: ClassVar[bool] = True
 
     def __call__(self, z: Array) -> Array:
         """f(z), elementwise."""

@@ -26,10 +26,6 @@ class PiecewiseLinear(Activation):
     knots: ClassVar[Any] = ()
     pieces: ClassVar[Any] = ((1.0, 0.0),)
 
-    def _intervals(self) -> list[tuple[float, float, float, float]]:
-        edges = (-INF, *self.knots, INF)
-        return [(s, c, edges[i], edges[i + 1]) for i, (s, c) in enumerate(self.pieces)]
-
     def __call__(self, z: Array) -> Array:
         value = self.pieces[0][0] * z + self.pieces[0][1]
         for knot, (s, c) in zip(self.knots, self.pieces[1:], strict=True):
@@ -37,8 +33,9 @@ class PiecewiseLinear(Activation):
         return value
 
     def argmin_z(self, m: Array, a: Array) -> Array:
+        edges = (-INF, *self.knots, INF)
         candidates = []
-        for s, c, low, high in self._intervals():
+        for (s, c), low, high in zip(self.pieces, edges, edges[1:], strict=False):
             z = jnp.clip((m + s * (a - c)) / (1 + s * s), low, high)
             candidates.append((z, (z - m) ** 2 + (s * z + c - a) ** 2))
         return best(candidates)
@@ -123,10 +120,7 @@ class PiecewiseConstant(Activation):
     One candidate per level: m clamped strictly inside the level's interval.
     """
 
-    @property
-    def continuous(self) -> bool:
-        return False
-
+    continuous: ClassVar[bool] = False
     knots: ClassVar[Any] = (0.0,)
     levels: ClassVar[Any] = (0.0, 1.0)
 

@@ -144,14 +144,13 @@ class Layer:
 
     def gram(self, a: Array, weights: Array | None) -> Array:
         """K with sum_i omega_i |A(D, a_i)|^2 = <D K, D> for every D, row by row."""
-        rows = self.expand(a)
-        return flat_rows(weighted(rows, weights)).T @ flat_rows(rows)
+        return self.unit_gram(self.expand(a), weights)
 
     def gram_with_bias(self, a: Array, weights: Array | None) -> Array:
         """K with sum_i omega_i |A(D, a_i) + d|^2 = <[D d] K, [D d]>: the Gram matrix of [a, 1]."""
         rows = self.expand(a)
         with_one = jnp.concatenate([rows, jnp.ones((*rows.shape[:-1], 1), rows.dtype)], axis=-1)
-        return flat_rows(weighted(with_one, weights)).T @ flat_rows(with_one)
+        return self.unit_gram(with_one, weights)
 
     def unit_gram(self, r: Array, weights: Array | None) -> Array:
         """sum_i omega_i r_i r_i^T, the second moments of what arrives at the units."""

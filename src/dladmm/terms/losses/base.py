@@ -10,7 +10,7 @@ digits of q in float32.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,21 +19,15 @@ from jax import Array
 
 @dataclass(frozen=True)
 class Loss:
-    """The contract. `lipschitz` is H; infinity where the gradient is not Lipschitz."""
+    """The contract. `lipschitz` is H; infinity where the gradient is not Lipschitz.
 
-    @property
-    def lipschitz(self) -> float:
-        return float("inf")
+    classifies: whether targets are one-hot rows, so that accuracy is defined. one_vs_rest: whether
+    two classes need one output only, and K classes K independent ones.
+    """
 
-    @property
-    def classifies(self) -> bool:
-        """Whether targets are one-hot rows, so that accuracy is defined."""
-        return False
-
-    @property
-    def one_vs_rest(self) -> bool:
-        """Whether two classes need one output only, and K classes K independent ones."""
-        return False
+    lipschitz: ClassVar[float] = float("inf")
+    classifies: ClassVar[bool] = False
+    one_vs_rest: ClassVar[bool] = False
 
     def check_targets(self, y: np.ndarray) -> None:
         """ValueError if y, already two-dimensional and finite, does not fit this loss."""
@@ -63,5 +57,5 @@ class Loss:
         return 0.0, 1.0
 
     def initial_output(self, y: Array) -> Array:
-        """The z_L a run of the authors' code starts from."""
-        return y
+        """The z_L a run of the authors' code starts from: +-1 for classes."""
+        return 2 * y - 1 if self.classifies else y

@@ -1,7 +1,7 @@
 """Softmax cross-entropy, with a prox that keeps its digits at the paper's rho = 1e-6."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -16,15 +16,9 @@ from dladmm.terms.losses.special import wright_omega
 class LogLoss(Loss):
     """Softmax cross-entropy R(z; y) = log sum_j exp(z_j) - <y, z> for one-hot y, H = 1/2."""
 
+    lipschitz: ClassVar[float] = 0.5
+    classifies: ClassVar[bool] = True
     max_iter: int = 30
-
-    @property
-    def lipschitz(self) -> float:
-        return 0.5
-
-    @property
-    def classifies(self) -> bool:
-        return True
 
     def check_targets(self, y: np.ndarray) -> None:
         if y.shape[1] < 2 or not (np.isin(y, (0, 1)).all() and (y.sum(axis=1) == 1).all()):
@@ -133,9 +127,6 @@ class LogLoss(Loss):
 
     def predict(self, z: Array) -> Array:
         return jax.nn.softmax(z, axis=-1)
-
-    def initial_output(self, y: Array) -> Array:
-        return 2 * y - 1
 
 
 def _less_label(p: Array, y: Array, axis: int) -> Array:

@@ -49,14 +49,8 @@ class OneVsRest(Separable):
     """A loss of y in {0, 1}, one output per class, and a single one for two classes."""
 
     name: ClassVar[str]
-
-    @property
-    def classifies(self) -> bool:
-        return True
-
-    @property
-    def one_vs_rest(self) -> bool:
-        return True
+    classifies: ClassVar[bool] = True
+    one_vs_rest: ClassVar[bool] = True
 
     def check_targets(self, y: np.ndarray) -> None:
         if not np.isin(y, (0, 1)).all():
@@ -65,19 +59,13 @@ class OneVsRest(Separable):
                 " expected 0 or 1"
             )
 
-    def initial_output(self, y: Array) -> Array:
-        return 2 * y - 1
-
 
 @dataclass(frozen=True)
 class BinaryLogLoss(OneVsRest):
     """R(z; y) = log(1 + exp(z)) - y z for y in {0, 1}, one output per class, H = 1/4."""
 
     name: ClassVar[str] = "binary_log_loss"
-
-    @property
-    def lipschitz(self) -> float:
-        return 0.25
+    lipschitz: ClassVar[float] = 0.25
 
     def pointwise(self, z: Array, y: Array) -> Array:
         return jax.nn.softplus((1 - 2 * y) * z)
@@ -146,11 +134,8 @@ class Distance(Separable):
 class Huber(Distance):
     """R(z; y) = d^2/2 for |d| <= delta, else delta |d| - delta^2/2, with d = z - y; H = 1."""
 
+    lipschitz: ClassVar[float] = 1.0
     delta: float = 1.0
-
-    @property
-    def lipschitz(self) -> float:
-        return 1.0
 
     def pointwise(self, z: Array, y: Array) -> Array:
         size = jnp.abs(z - y)
@@ -171,6 +156,7 @@ class Huber(Distance):
 class Quantile(Distance):
     """The pinball loss: R(z; y) = quantile (y - z) below y, (1 - quantile) (z - y) above; no H."""
 
+    _weight: ClassVar[float] = 1.0
     quantile: float = 0.5
 
     def __post_init__(self) -> None:
@@ -178,10 +164,6 @@ class Quantile(Distance):
             raise ValueError(
                 f"quantile={self.quantile!r} is not valid; expected a number between 0 and 1"
             )
-
-    @property
-    def _weight(self) -> float:
-        return 1.0
 
     def pointwise(self, z: Array, y: Array) -> Array:
         d = z - y
@@ -201,9 +183,7 @@ class Quantile(Distance):
 class AbsoluteError(Quantile):
     """R(z; y) = |z - y|: twice the pinball loss of the median; no finite H."""
 
-    @property
-    def _weight(self) -> float:
-        return 2.0
+    _weight: ClassVar[float] = 2.0
 
 
 @dataclass(frozen=True)
@@ -240,9 +220,7 @@ class Poisson(Separable):
 class SquaredError(Distance):
     """R(z; y) = 1/2 (z - y)^2, H = 1."""
 
-    @property
-    def lipschitz(self) -> float:
-        return 1.0
+    lipschitz: ClassVar[float] = 1.0
 
     def pointwise(self, z: Array, y: Array) -> Array:
         return (z - y) ** 2 / 2
