@@ -11,8 +11,8 @@ from dladmm.core.data import make_data
 from dladmm.core.initial import initial_params
 from dladmm.core.relaxed.admm import admm_sweep
 from dladmm.core.relaxed.state import State, state_from_params
-from dladmm.core.relaxed.step_rules import STEP_RULES
-from dladmm.core.relaxed.sweep import SweepOptions, dladmm_sweep
+from dladmm.core.relaxed.step_rules import STEP_RULES, SweepOptions
+from dladmm.core.relaxed.sweep import dladmm_sweep
 
 SWEEPS = {"dladmm": dladmm_sweep, "admm": admm_sweep}
 RHO = {"log_loss": 1.2, "squared_error": 2.5}  # both above 2H

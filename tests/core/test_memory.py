@@ -12,8 +12,7 @@ from dladmm.bench.iteration import random_run
 from dladmm.core.engine.walks import BLOCK_ROWS
 from dladmm.core.memory import advice, run_bytes
 from dladmm.core.relaxed.method import iterate
-from dladmm.core.relaxed.step_rules import step_rule
-from dladmm.core.relaxed.sweep import SweepOptions
+from dladmm.core.relaxed.step_rules import SweepOptions, step_rule
 
 pytestmark = pytest.mark.float32
 

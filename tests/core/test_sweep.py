@@ -12,8 +12,7 @@ from tolerances import DRIFT_SAVED, EXACT_STEP, FLOAT32_DRIFT, LEAST_SQUARES, RO
 
 from dladmm import Options, solve
 from dladmm.core.data import make_data
-from dladmm.core.relaxed.step_rules import STEP_RULES
-from dladmm.core.relaxed.sweep import SweepOptions
+from dladmm.core.relaxed.step_rules import STEP_RULES, SweepOptions
 from dladmm.terms.regularizers import L2
 
 HOW = SweepOptions(STEP_RULES["closed-form"], "newton")

@@ -180,9 +180,10 @@ def test_residual_subtracts_the_scaled_dual_only_where_there_is_one(rng):
 def test_update_zL_takes_the_prox_at_p_plus_b(solver, rng):
     p, b, u = rng.normal(size=(20, 3)), rng.normal(size=3), rng.uniform(-0.5, 0.5, (20, 3))
     y, rho = np.eye(3)[rng.integers(3, size=20)], 2.0
-    arrays = [jnp.asarray(v) for v in (p, b, 0 * p, u, y, rho)]
-    z, used = update_zL(losses.get("log_loss"), solver, *arrays, Samples(None, blocks=4))
-    assert int(used) == int(update_zL(losses.get("log_loss"), solver, *arrays, Samples(None))[1])
+    phi = Phi(*(None if v is None else jnp.asarray(v) for v in (None, p, b, 0 * p, None, rho)))
+    given = (losses.get("log_loss"), solver, phi, jnp.asarray(u), jnp.asarray(y))
+    z, used = update_zL(*given, Samples(None, blocks=4))
+    assert int(used) == int(update_zL(*given, Samples(None))[1])
     softmax = np.exp(z) / np.exp(z).sum(1, keepdims=True)
     slack = EXACT_STEP if solver == "newton" else 1e-6 * (0.5 + rho)
     slope = softmax - y + u + rho * (z - p - b)

@@ -20,8 +20,8 @@ from dladmm.core.params import Params
 from dladmm.core.problem import Problem
 from dladmm.core.relaxed.method import iterate
 from dladmm.core.relaxed.state import Rows, State, state_from_params
-from dladmm.core.relaxed.step_rules import ClosedForm
-from dladmm.core.relaxed.sweep import SweepOptions, dladmm_sweep
+from dladmm.core.relaxed.step_rules import ClosedForm, SweepOptions
+from dladmm.core.relaxed.sweep import dladmm_sweep
 from dladmm.experiments.machine import describe_machine
 
 RHO, NU = 1.5, 1.0

@@ -16,11 +16,7 @@ from dladmm.core.problem import Problem
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # x, y, sample weights
 
 
-@partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["x", "y", "samples", "gram"],
-    meta_fields=[],
-)
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Data:
     """Inputs, targets, samples (weights and blocks), and the constant Gram matrix of the inputs.

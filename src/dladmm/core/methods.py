@@ -6,8 +6,7 @@ from dladmm.core.method import Method
 from dladmm.core.options import Options
 from dladmm.core.problem import Problem
 from dladmm.core.relaxed.method import ADMM, DLADMM, Relaxed
-from dladmm.core.relaxed.step_rules import step_rule
-from dladmm.core.relaxed.sweep import SweepOptions
+from dladmm.core.relaxed.step_rules import SweepOptions, step_rule
 from dladmm.core.restored.method import FullBatch, MiniBatch
 
 

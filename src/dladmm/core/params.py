@@ -1,7 +1,6 @@
 """The network's weights, and its output."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
@@ -10,7 +9,7 @@ from jax import Array
 from dladmm.core.problem import Problem
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["W", "b"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Params:
     """The network itself, as JAX or NumPy arrays."""

@@ -8,7 +8,7 @@ is then taken over the devices too, and nothing else ever crosses between them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ BLOCK_ROWS = 1500
 # Numbers of an array that is read whole rather than by blocks, since the outer caches hold it.
 CACHED = 2**22
 
+STATIC = {"static": True}  # of a field: what a program is compiled for, not its data
 AXIS = "data"  # the axis of a mesh that the samples are spread over
 
 
@@ -39,11 +40,7 @@ class Folded(NamedTuple):
 Body = Callable[[Array | None, Any, Any], tuple[Any, Folded]]
 
 
-@partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["weights"],
-    meta_fields=["blocks", "mesh", "count"],
-)
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Samples:
     """The sample weights (None: all 1), the number of equal blocks the rows are cut into, and the
@@ -53,9 +50,9 @@ class Samples:
     """
 
     weights: Array | None
-    blocks: int = 1
-    mesh: Mesh | None = None
-    count: int | None = None
+    blocks: int = field(default=1, metadata=STATIC)
+    mesh: Mesh | None = field(default=None, metadata=STATIC)
+    count: int | None = field(default=None, metadata=STATIC)
 
     def walk(self, body: Body, updated: Any, read: Any) -> tuple[Any, Folded]:
         """body(weights, updated, read) -> (updated, folded) over every block of rows.
@@ -74,20 +71,14 @@ class Samples:
         rows = jax.tree.leaves((updated, read))[0].shape[0] // self.blocks
 
         def block(tree: Any, i: Array | int) -> Any:
-            return jax.tree.map(
-                lambda v: jax.lax.dynamic_slice_in_dim(v, i * rows, rows, axis=0), tree
-            )
+            cut = partial(jax.lax.dynamic_slice_in_dim, start_index=i * rows, slice_size=rows)
+            return jax.tree.map(cut, tree)
 
         def advance(i: Array, carry: tuple[Any, Folded]) -> tuple[Any, Folded]:
             updated, folded = carry
             new, part = body(*block((self.weights, updated, read), i))
-            updated = jax.tree.map(
-                lambda whole, part: jax.lax.dynamic_update_slice_in_dim(
-                    whole, part, i * rows, axis=0
-                ),
-                updated,
-                new,
-            )
+            put = partial(jax.lax.dynamic_update_slice_in_dim, start_index=i * rows, axis=0)
+            updated = jax.tree.map(put, updated, new)
             return updated, Folded(
                 jax.tree.map(jnp.add, folded.sum, part.sum),
                 jax.tree.map(jnp.minimum, folded.least, part.least),

@@ -11,8 +11,9 @@ from dladmm.core.evaluate import relative_change
 from dladmm.core.problem import Problem
 from dladmm.core.relaxed.lagrangian import lagrangian, lemma2_violation
 from dladmm.core.relaxed.state import State
-from dladmm.core.relaxed.sweep import Record, SweepOptions
-from dladmm.core.relaxed.updates import update_z, update_zL
+from dladmm.core.relaxed.step_rules import SweepOptions
+from dladmm.core.relaxed.sweep import Record
+from dladmm.core.relaxed.updates import Phi, update_z, update_zL
 from dladmm.terms.layers import Layer
 from dladmm.terms.sums import flat_rows, weighted
 
@@ -44,7 +45,8 @@ def admm_sweep(
             a[l] = solved.reshape(right.shape)
             z[l] = update_z(f, z[l], p[l], b[l], a[l])
         else:
-            given = (p[l], b[l], z[l], state.u, data.y, 2 * beta, data.samples)
+            phi = Phi(W[l], p[l], b[l], z[l], None, 2 * beta)
+            given = (phi, state.u, data.y, data.samples)
             z[l], used = update_zL(problem.loss, options.zl_solver, *given)
     u = state.u + beta * (z[-1] - p[-1] - b[-1])
     new = State(tuple(W), tuple(b), tuple(z), tuple(a), tuple(p), u)

@@ -9,7 +9,7 @@ from jax import Array
 from dladmm.core.data import Data
 from dladmm.core.problem import Problem
 from dladmm.core.relaxed.state import State
-from dladmm.core.relaxed.step_rules import StepRule
+from dladmm.core.relaxed.step_rules import SweepOptions
 from dladmm.core.relaxed.units import Step
 from dladmm.core.relaxed.updates import (
     Phi,
@@ -31,15 +31,14 @@ class Blocks:
     def __init__(
         self,
         problem: Problem,
-        rule: StepRule,
-        zl_solver: str,
+        options: SweepOptions,
         data: Data,
         state: State,
         rho: Array,
         nu: Array,
     ):
-        self.problem, self.rule, self.zl_solver, self.data = problem, rule, zl_solver, data
-        self.samples, self.start, self.rho, self.nu = data.samples, state, rho, nu
+        self.problem, self.options, self.data, self.samples = problem, options, data, data.samples
+        self.start, self.rho, self.nu = state, rho, nu
         self.W, self.b, self.z = list(state.W), list(state.b), list(state.z)
         self.a, self.p = list(state.a), list(state.p)
         self.u_over_rho = state.u / rho
@@ -47,7 +46,7 @@ class Blocks:
         self.zl_iterations = jnp.zeros((), jnp.int32)
         # Squared distances of each kind of block, backward and forward: the terms of c_k.
         self.backward: dict[str, list[Array]] = {"W": [], "b": [], "z": [], "a": []}
-        self.forward: dict[str, list[Array]] = {"W": [], "b": [], "z": [], "a": []}
+        self.forward: dict[str, list[Array]] = {kind: [] for kind in self.backward}
         self.now = self.backward
         self.hidden_z_forward: list[Array] = []
         self.steps: dict[str, list[Step]] = {"W": [], "a": []}
@@ -73,7 +72,7 @@ class Blocks:
         up = l + 1
         self.a[l], self.p[up], step = update_a(
             self.problem.layers[up],
-            self.rule,
+            self.options.step_rule,
             self.problem.activations[l],
             self.a[l],
             self.z[l],
@@ -94,17 +93,8 @@ class Blocks:
                 self.z[l], distance = update_z_measured(*hidden, self.samples)
                 self.hidden_z_forward.append(distance)
             return
-        self.z[l], used = update_zL(
-            self.problem.loss,
-            self.zl_solver,
-            self.p[l],
-            self.b[l],
-            old,
-            self.start.u,
-            self.data.y,
-            self.rho,
-            self.samples,
-        )
+        given = (self._phi(l), self.start.u, self.data.y, self.samples)
+        self.z[l], used = update_zL(self.problem.loss, self.options.zl_solver, *given)
         self.zl_iterations += used
         self.now["z"].append(self._distance(self.z[l], old))
 
@@ -121,7 +111,7 @@ class Blocks:
             return
         layer, regularizer = self.problem.layers[l], self.problem.regularizers[l]
         a_prev = self.data.x if l == 0 else self.a[l - 1]
-        block = (layer, regularizer, self.rule, self._phi(l), a_prev, self.samples)
+        block = (layer, regularizer, self.options.step_rule, self._phi(l), a_prev, self.samples)
         if gram is not None:
             self.W[l], self.p[l], (backward, forward) = update_W_twice(*block, gram)
             self._note("W", backward, self.backward)
@@ -133,14 +123,8 @@ class Blocks:
     def step_u(self) -> State:
         """r = z_L - p_L - b_L and u + rho r: the state after the sweep."""
         r = self.z[-1] - self.p[-1] - self.b[-1]
-        return State(
-            tuple(self.W),
-            tuple(self.b),
-            tuple(self.z),
-            tuple(self.a),
-            tuple(self.p),
-            self.start.u + self.rho * r,
-        )
+        W, b, z, a, p = map(tuple, (self.W, self.b, self.z, self.a, self.p))
+        return State(W, b, z, a, p, self.start.u + self.rho * r)
 
     def moved(self) -> Array:
         """The sum in c_k of Theorem 3."""
@@ -159,11 +143,8 @@ class Blocks:
         values = [step.curvature for step in self.steps[kind]]
         return jnp.min(jnp.stack(values)) if values else jnp.full((), jnp.inf, self.rho.dtype)
 
-    def trials(self) -> Array:
-        return _sum(step.trials for kind in self.steps.values() for step in kind)
-
-    def exhausted(self) -> Array:
-        return _sum(step.exhausted for kind in self.steps.values() for step in kind)
+    def count(self, what: Literal["trials", "exhausted"]) -> Array:
+        return _sum(getattr(step, what) for kind in self.steps.values() for step in kind)
 
 
 def _sum(values: Iterable[Array]) -> Array:

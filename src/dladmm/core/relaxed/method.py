@@ -22,7 +22,8 @@ from dladmm.core.problem import Problem
 from dladmm.core.relaxed.admm import admm_sweep
 from dladmm.core.relaxed.lagrangian import lagrangian, subgradient_norm
 from dladmm.core.relaxed.state import STATE, Rows, State, refreshed, state_from_params, state_of
-from dladmm.core.relaxed.sweep import Record, SweepOptions, dladmm_sweep
+from dladmm.core.relaxed.step_rules import SweepOptions
+from dladmm.core.relaxed.sweep import Record, dladmm_sweep
 from dladmm.core.relaxed.theory import dladmm_guarantee
 from dladmm.core.relaxed.units import unit_parts
 

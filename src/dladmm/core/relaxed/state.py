@@ -16,11 +16,7 @@ from dladmm.core.problem import Problem
 Rows = tuple[tuple[Array, ...], tuple[Array, ...], tuple[Array, ...], Array]  # z, a, p, u
 
 
-@partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["W", "b", "z", "a", "p", "u"],
-    meta_fields=[],
-)
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class State:
     """All variables of L_rho, and the running products p_l = A_l(W_l, a_{l-1}).

@@ -53,6 +53,14 @@ STEP_RULES: dict[str, StepRule] = {
 }
 
 
+@dataclass(frozen=True)
+class SweepOptions:
+    """How the subproblems of a sweep are solved."""
+
+    step_rule: StepRule
+    zl_solver: str
+
+
 def step_rule(rule: str | StepRule) -> StepRule:
     """The rule of this name, or the rule itself."""
     return STEP_RULES[rule] if isinstance(rule, str) else rule

@@ -4,7 +4,6 @@ It takes and returns a State, and records what it did as scalars. Everything tha
 samples goes through `Samples`, so a sharded run calls this very function.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -16,15 +15,7 @@ from dladmm.core.problem import Problem
 from dladmm.core.relaxed.blocks import Blocks
 from dladmm.core.relaxed.lagrangian import Lagrangian, lagrangian, lemma2_violation
 from dladmm.core.relaxed.state import State
-from dladmm.core.relaxed.step_rules import StepRule
-
-
-@dataclass(frozen=True)
-class SweepOptions:
-    """How the subproblems are solved."""
-
-    step_rule: StepRule
-    zl_solver: str
+from dladmm.core.relaxed.step_rules import SweepOptions
 
 
 class Record(NamedTuple):
@@ -52,7 +43,7 @@ def dladmm_sweep(
     problem: Problem, options: SweepOptions, data: Data, state: State, rho: Array, nu: Array
 ) -> tuple[State, Record]:
     """Algorithm 1: every block backward from layer L to 1, then forward from 1 to L, then u."""
-    blocks = Blocks(problem, options.step_rule, options.zl_solver, data, state, rho, nu)
+    blocks = Blocks(problem, options, data, state, rho, nu)
     last = problem.n_layers - 1
 
     for l in range(last, -1, -1):
@@ -82,6 +73,6 @@ def dladmm_sweep(
         change=relative_change(new, state),
         zl_change=jnp.sqrt(data.samples.total((new.z[-1] - state.z[-1]) ** 2)),
         zl_iterations=blocks.zl_iterations,
-        trials=blocks.trials(),
-        exhausted=blocks.exhausted(),
+        trials=blocks.count("trials"),
+        exhausted=blocks.count("exhausted"),
     )

@@ -25,7 +25,7 @@ from dladmm.core.relaxed.zl_solvers import zl_solvers
 from dladmm.terms.activations import Activation
 from dladmm.terms.layers import Layer
 from dladmm.terms.losses.base import Loss
-from dladmm.terms.sums import sample_squares, total, weighted
+from dladmm.terms.sums import inner, total, weighted
 
 
 class Phi(NamedTuple):
@@ -80,24 +80,16 @@ def update_z_measured(
 
 
 def update_zL(
-    loss: Loss,
-    solver: str,
-    p: Array,
-    b: Array,
-    z: Array,
-    u: Array,
-    y: Array,
-    rho: Array,
-    samples: Samples,
+    loss: Loss, solver: str, phi: Phi, u: Array, y: Array, samples: Samples
 ) -> tuple[Array, Array]:
     """argmin_z R(z; y) + <u, z - p - b> + rho/2 |z - p - b|^2; iterations used.   (eqs. 5, 15)"""
 
     def body(_: Array | None, z: Any, read: Any) -> tuple[Any, Folded]:
         p, u, y = read
-        z, used = zl_solvers[solver](loss, p + b, u, y, rho, z)
+        z, used = zl_solvers[solver](loss, p + phi.b, u, y, phi.c, z)
         return z, Folded(most=used)
 
-    z, folded = samples.walk(body, z, (p, u, y))
+    z, folded = samples.walk(body, phi.z, (phi.p, u, y))
     return z, folded.most
 
 
@@ -125,7 +117,7 @@ def update_a(
         r = residual(p, above.b, z_above, u_over_rho)
         g = ratio * layer.adjoint_a(above.W, r) + (a - activation(z))
         image = layer.apply(above.W, g)
-        size, bent = sample_squares(g), ratio * sample_squares(image)
+        size, bent = inner(g, g), ratio * inner(image, image)
         step, tau, trials, exhausted = _step_a(rule, size, bent, nu, weights, samples)
         moved = total(step**2 * size, weights)
         return (a - step * g, p - step * image), Folded(moved, nu * tau, (trials, exhausted))

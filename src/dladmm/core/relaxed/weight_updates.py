@@ -15,7 +15,7 @@ from dladmm.core.relaxed.units import Step, unit_parts, walk_units
 from dladmm.core.relaxed.updates import Phi, failed, grow, least, residual
 from dladmm.terms.layers import Layer
 from dladmm.terms.regularizers import Regularizer
-from dladmm.terms.sums import row_squares
+from dladmm.terms.sums import inner
 
 
 def update_W(
@@ -115,11 +115,6 @@ def add_product(layer: Layer, p: Array, D: Array, a_prev: Array, samples: Sample
     return samples.walk(body, p, a_prev)[0]
 
 
-def row_inner(V: Array, W: Array) -> Array:
-    """<V_j, W_j> for each row j, shaped to broadcast against W."""
-    return jnp.sum(V * W, axis=tuple(range(1, W.ndim)), keepdims=True)
-
-
 def _step_W(
     regularizer: Regularizer,
     rule: StepRule,
@@ -136,7 +131,7 @@ def _step_W(
         # Where phi is flat the step is Omega's own, along W.
         direction = jnp.where(scale > 0, direction, W)
     image = times_K(direction)
-    kappa = _quotient(row_inner(image, direction), direction, rule)
+    kappa = _quotient(inner(image, direction), direction, rule)
     if regularizer.quadratic is not None:
         step, record = _quadratic_step(rule, kappa, ridge, scale, direction, c)
         return -step * direction, -step * image, record
@@ -156,7 +151,7 @@ def _quotient(squares: Array, direction: Array, rule: StepRule) -> Array:
 
     The floor is relative to the largest kappa of the units at hand, a part of the layer or all.
     """
-    size = row_squares(direction)
+    size = inner(direction, direction)
     if rule.scalar:
         squares, size = (jnp.full_like(v, jnp.sum(v)) for v in (squares, size))
     kappa = squares / jnp.where(size > 0, size, 1)
@@ -173,7 +168,7 @@ def _quadratic_step(
         theta, trials, accepted = kappa, jnp.zeros((), jnp.int32), jnp.ones((), bool)
     usable = accepted & (theta + ridge > 0)
     step = jnp.where(usable, scale / jnp.where(usable, theta + ridge, 1), 0)
-    moved = step**2 * row_squares(direction)
+    moved = step**2 * inner(direction, direction)
     return step, Step(jnp.sum(moved), least(c * theta, moved), trials, failed(accepted))
 
 
@@ -197,12 +192,12 @@ def _prox_step(
 
     def trial(theta: Array) -> tuple[Array, Array, Array]:
         D = regularizer.prox(W - G / theta, 1 / (c * theta)) - W
-        bent, size = row_inner(times_K(D), D), row_squares(D)
+        bent, size = inner(times_K(D), D), inner(D, D)
         if rule.scalar:
             bent, size = jnp.sum(bent), jnp.sum(size)
         # Equality is exact where the step stays in the cone of G: allow its rounding.
         accepted = bent <= theta * size * (1 + 64 * np.finfo(D.dtype).eps)
-        return D, jnp.broadcast_to(accepted, theta.shape), row_squares(D)
+        return D, jnp.broadcast_to(accepted, theta.shape), inner(D, D)
 
     def unfinished(carry: Any) -> Array:
         k, _, _, accepted, _ = carry

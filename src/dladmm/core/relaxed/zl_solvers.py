@@ -9,8 +9,7 @@ from jax import Array
 
 from dladmm.core.engine.loops import repeat_while
 from dladmm.terms.losses.base import Loss
-from dladmm.terms.sums import sample_squares
-
+from dladmm.terms.sums import inner
 
 def fista(
     loss: Loss, q: Array, u: Array, y: Array, rho: Array, z: Array, max_iter: int = 500
@@ -28,15 +27,12 @@ def fista(
 
     def objective(z: Array) -> Array:
         d = z - q
-        return (
-            loss.value(z, y)[:, None]
-            + jnp.sum(u * d, -1, keepdims=True)
-            + rho / 2 * sample_squares(d)
-        )
+        return loss.value(z, y)[:, None] + inner(u, d) + rho / 2 * inner(d, d)
 
     def unfinished(carry: Any) -> Array:
         k, z, *_ = carry
-        return (k < max_iter) & jnp.any(sample_squares(gradient(z)) > tol**2)
+        g = gradient(z)
+        return (k < max_iter) & jnp.any(inner(g, g) > tol**2)
 
     def advance(carry: Any) -> Any:
         k, z, value, v, t = carry
