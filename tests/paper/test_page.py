@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from evaluation_records import RECORDS
 
+from dladmm.experiments.plots import plot_picture
 from dladmm.paper import records, reproduce
 from dladmm.paper.page import claims_html, report_page, write_report
 from dladmm.paper.panels import pictures
-from dladmm.paper.plots import plot_picture
 
 pytestmark = pytest.mark.xdist_group("browser")  # one is enough
 PANELS = sum(len(picture.panels) for record in RECORDS.values() for picture in pictures(record))

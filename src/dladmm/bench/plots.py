@@ -5,10 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from dladmm.experiments.plots import BLUE, GREY, OTHERS, titled
-from dladmm.io.files import write_atomically
+from dladmm.experiments.plots import BLUE, CLOCK, GREY, OTHERS, Line, Panel, Picture, plot_picture
 
 
 def plot_race(figures: Mapping[str, Any], path: Path) -> None:
@@ -16,33 +14,21 @@ def plot_race(figures: Mapping[str, Any], path: Path) -> None:
 
     One curve per racer: its seed of median time, or its last one if it never arrived.
     """
-    figure = Figure(figsize=(10, 5), layout="constrained", dpi=120)
-    axes = figure.subplots()
     mini = figures["mode"] == "mini-batch"
     key = "test_accuracy" if mini else "train_loss"
-    names = [row["racer"] for row in figures["table"]]
-    for name in names:
+    lines = []
+    for place, name in enumerate(row["racer"] for row in figures["table"]):
         runs = [run for run in figures["runs"] if run["racer"] == name]
         runs.sort(key=lambda run: np.inf if run["seconds"] is None else run["seconds"])
-        run = runs[len(runs) // 2]
-        ours = name.startswith("restored")
-        colour = BLUE if ours else OTHERS[names.index(name) % len(OTHERS)]
-        axes.plot(
-            [point["seconds"] for point in run["curve"]],
-            [point[key] for point in run["curve"]],
-            color=colour,
-            linewidth=2.2 if ours else 1.1,
-            label=name,
-            zorder=3 if ours else 2,
-        )
-    for target in {run["target"] for run in figures["runs"]}:
-        axes.axhline(target, color=GREY, linewidth=0.8, linestyle="--")
-    axes.set_xlabel("seconds of training, compilation apart")
-    axes.set_xscale("log")
-    if mini:
-        axes.set_ylim(bottom=max(0.8, min(run["target"] for run in figures["runs"]) - 0.05))
+        curve, ours = runs[len(runs) // 2]["curve"], name.startswith("restored")
+        x, y = ([point[what] for point in curve] for what in ("seconds", key))
+        lines.append(Line(name, x, y, BLUE if ours else OTHERS[place % len(OTHERS)], wide=ours))
+    targets = {run["target"] for run in figures["runs"]}
+    ends = [end(x for line in lines for x in line.x) for end in (min, max)]
+    lines += [Line("_target", ends, [target, target], GREY, dashed=True) for target in targets]
     network = "-".join(str(n) for n in figures["hidden"])
     title = f"{figures['data']}, {figures['samples']:,} images, hidden layers {network}"
-    titled(axes, f"{title}: {key.replace('_', ' ')}", log=not mini)
-    with write_atomically(path) as part:
-        figure.savefig(part, format="png")
+    bottom = max(0.8, min(targets) - 0.05) if mini else None
+    words = f"{title}: {key.replace('_', ' ')}"
+    panel = Panel(words, lines, CLOCK, log=not mini, log_x=True, bottom=bottom)
+    plot_picture(Picture("", [panel]), path)

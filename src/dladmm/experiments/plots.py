@@ -1,6 +1,7 @@
-"""Figures, drawn from saved records only."""
+"""Figures, drawn from saved records only: a picture has panels, a panel has lines."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,70 +17,93 @@ OTHERS = (
     ORANGE, "#a03b2a", "#6b8e23", "#7a5ba6", "#c2a12d", "#4f9a94", "#b56a8d", "#708090",
     "#22b2d6", "#8fce00",
 )  # fmt: skip
+COLOURS = (BLUE, *OTHERS)
+CLOCK = "seconds of training, compilation apart"
 FEW_DECADES = 100.0  # as a ratio
+LEGEND_WIDTH = 180  # in characters; a line's sample takes about six of them
 
 
-def plot_run(history: Mapping[str, Sequence[float]], path: Path, title: str) -> None:
-    """L_rho, residual, feed-forward gap and accuracy of one run over its iterations, as a PNG."""
-    figure = Figure(figsize=(10, 6.4), layout="constrained", dpi=120)
-    figure.suptitle(title)
-    (top_left, top_right), (low_left, low_right) = figure.subplots(2, 2, sharex=True)
-    _curve(top_left, history["lagrangian"], BLUE, "$L_\\rho$")
-    titled(top_left, "Augmented Lagrangian", log=True)
-    _curve(top_right, history["residual"], BLUE, "$\\|z_L - W_L a_{L-1} - b_L\\|$")
-    titled(top_right, "Residual", log=True)
-    _curve(low_left, history["train_loss"], BLUE, "loss of the network")
-    _curve(low_left, history["gap"], ORANGE, "feed-forward gap")
-    titled(low_left, "Loss per sample, and what of it the relaxation hides", log=True)
-    _curve(low_right, history["train_accuracy"], BLUE, "training")
-    if "test_accuracy" in history:
-        _curve(low_right, history["test_accuracy"], ORANGE, "test")
-    titled(low_right, "Accuracy")
-    for axes in (low_left, low_right):
-        axes.set_xlabel("iteration")
+@dataclass(frozen=True)
+class Line:
+    """A curve; `low` and `high` are its spread over seeds. One whose label begins with _ has no
+    place in a legend."""
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    colour: str
+    dashed: bool = False
+    wide: bool = False
+    low: Sequence[float] | None = None
+    high: Sequence[float] | None = None
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Lines over one x axis; y begins at `bottom` if that is given."""
+
+    title: str
+    lines: Sequence[Line]
+    x_title: str = "iteration"
+    y_title: str = ""
+    log: bool = False
+    log_x: bool = False
+    bottom: float | None = None
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Panels side by side, two in a row."""
+
+    title: str
+    panels: Sequence[Panel]
+    name: str = ""  # of its file
+
+
+def plot_picture(picture: Picture, path: Path) -> None:
+    """A picture as a PNG; a legend that all panels share is below them."""
+    columns = min(2, len(picture.panels))
+    rows = len(picture.panels) // columns
+    size = (12 if columns > 1 else 10, 3.8 + 1.8 * rows)
+    figure = Figure(figsize=size, layout="constrained", dpi=120)
+    figure.suptitle(picture.title)
+    grid = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axes, panel in zip(grid, picture.panels, strict=True):
+        _draw(axes, panel)
+    handles, labels = grid[0].get_legend_handles_labels()
+    if any(axes.get_legend_handles_labels()[1] != labels for axes in grid):
+        for axes in grid:
+            axes.legend(frameon=False, fontsize=9)
+    elif handles:
+        # At most five: a pair of the tables' ten lines per column; fewer where labels are long.
+        ncols = max(1, min(5, len(handles), LEGEND_WIDTH // (max(map(len, labels)) + 6)))
+        where: dict[str, Any] = {"loc": "outside lower center", "ncols": ncols}
+        figure.legend(handles, labels, frameon=False, fontsize=9, **where)
     with write_atomically(path) as part:
         figure.savefig(part, format="png")
 
 
-def plot_compare(runs: Sequence[Mapping[str, Any]], path: Path, title: str) -> None:
-    """Loss and test accuracy (or test loss) of every run over iterations and seconds, as a PNG."""
-    figure = Figure(figsize=(11, 7.4), layout="constrained", dpi=120)
-    figure.suptitle(title)
-    grid = figure.subplots(2, 2, sharex="col")
-    labels = list(dict.fromkeys(run["method"] for run in runs))
-    classifies = any(np.isfinite(run["test_accuracy"]).any() for run in runs)
-    below = "test_accuracy" if classifies else "test_loss"
-    for run in runs:
-        place = labels.index(run["method"])
-        style = {
-            "color": (BLUE, *OTHERS)[place % (1 + len(OTHERS))],
-            "linewidth": 2.2 if place == 0 else 1.2,
-            "label": run["method"] if run["seed"] == 0 else None,
+def _draw(axes: Axes, panel: Panel) -> None:
+    for line in panel.lines:
+        style: dict[str, Any] = {
+            "color": line.colour,
+            "linestyle": "--" if line.dashed else "-",
+            "linewidth": 2.2 if line.wide else 1.3,
+            "marker": "o" if 2 < len(line.x) < 10 else None,
+            "markersize": 3,
+            "zorder": 3 if line.wide else 2,
         }
-        steps = np.arange(1, len(run["seconds"]) + 1)
-        for column, where in enumerate((steps, run["seconds"])):
-            grid[0][column].plot(where, run["train_loss"], **style)
-            grid[1][column].plot(where, run[below], **style)
-    for column, name in enumerate(("iteration", "seconds of training, compilation apart")):
-        titled(grid[0][column], "Training loss", log=True)
-        titled(grid[1][column], below.replace("_", " ").capitalize(), log=not classifies)
-        grid[1][column].set_xlabel(name)
-    grid[1][1].set_xscale("log")
-    with write_atomically(path) as part:
-        figure.savefig(part, format="png")
-
-
-def _curve(axes: Axes, values: Sequence[float], colour: str, label: str) -> None:
-    """One curve through the sampled values; NaN marks iterations that were not sampled."""
-    y = np.asarray(values, dtype=float)
-    k = np.arange(1, len(y) + 1)
-    seen = np.isfinite(y)
-    axes.plot(k[seen], y[seen], color=colour, label=label, linewidth=1.8)
-
-
-def titled(axes: Axes, title: str, log: bool = False, legend: bool = True) -> None:
-    axes.set_title(title, fontsize=10)
-    if log:
+        axes.plot(line.x, line.y, label=line.label, **style)
+        if line.low is not None and line.high is not None:
+            axes.fill_between(line.x, line.low, line.high, color=line.colour, alpha=0.15)
+    axes.set_title(panel.title, fontsize=10)
+    axes.set_xlabel(panel.x_title)
+    axes.set_ylabel(panel.y_title)
+    if panel.log_x:
+        axes.set_xscale("log")
+    if panel.bottom is not None:
+        axes.set_ylim(bottom=panel.bottom)
+    if panel.log:
         axes.set_yscale("log")
         low, high = axes.get_ylim()
         if high < FEW_DECADES * low:  # powers of ten alone would be one label or none
@@ -88,5 +112,45 @@ def titled(axes: Axes, title: str, log: bool = False, legend: bool = True) -> No
             axes.yaxis.set_minor_formatter(NullFormatter())
     axes.grid(color=GREY, alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
-    if legend:
-        axes.legend(frameon=False, fontsize=9)
+
+
+def plot_run(history: Mapping[str, Sequence[float]], path: Path, title: str) -> None:
+    """L_rho, residual, feed-forward gap and accuracy of one run over its iterations, as a PNG."""
+
+    def curve(name: str, label: str, colour: str = BLUE) -> Line:
+        """Through the sampled values; NaN marks iterations that were not sampled."""
+        y = np.asarray(history[name], dtype=float)
+        seen = np.flatnonzero(np.isfinite(y))
+        return Line(label, (seen + 1).tolist(), y[seen].tolist(), colour)
+
+    losses = [curve("train_loss", "loss of the network"), curve("gap", "feed-forward gap", ORANGE)]
+    accuracies = [curve("train_accuracy", "training"), curve("test_accuracy", "test", ORANGE)]
+    residual = curve("residual", "$\\|z_L - W_L a_{L-1} - b_L\\|$")
+    panels = [
+        Panel("Augmented Lagrangian", [curve("lagrangian", "$L_\\rho$")], log=True),
+        Panel("Residual", [residual], log=True),
+        Panel("Loss per sample, and what of it the relaxation hides", losses, log=True),
+        Panel("Accuracy", accuracies),
+    ]
+    plot_picture(Picture(title, panels), path)
+
+
+def plot_compare(runs: Sequence[Mapping[str, Any]], path: Path, title: str) -> None:
+    """Loss and test accuracy (or test loss) of every run over iterations and seconds, as a PNG."""
+    methods = list(dict.fromkeys(run["method"] for run in runs))
+    classifies = any(np.isfinite(run["test_accuracy"]).any() for run in runs)
+    below = "test_accuracy" if classifies else "test_loss"
+
+    def panel(key: str, by_clock: bool) -> Panel:
+        lines = []
+        for run in runs:
+            place, seconds = methods.index(run["method"]), run["seconds"]
+            x = seconds if by_clock else range(1, len(seconds) + 1)
+            label = run["method"] if run["seed"] == 0 else "_"
+            lines.append(Line(label, x, run[key], COLOURS[place % len(COLOURS)], wide=place == 0))
+        words = "Training loss" if key == "train_loss" else key.replace("_", " ").capitalize()
+        clock: dict[str, Any] = {"x_title": CLOCK, "log_x": True} if by_clock else {}
+        return Panel(words, lines, log=key != "test_accuracy", **clock)
+
+    panels = [panel(key, clock) for key in ("train_loss", below) for clock in (False, True)]
+    plot_picture(Picture(title, panels), path)

@@ -5,11 +5,11 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from dladmm.experiments.plots import GREY
+from dladmm.experiments.plots import GREY, Panel
 from dladmm.io.files import write_atomically
 from dladmm.paper import settings as paper
 from dladmm.paper.claims import WORDS, claims_table
-from dladmm.paper.panels import Panel, pictures
+from dladmm.paper.panels import pictures
 from dladmm.paper.reproduce import PIECES, best_rate
 from dladmm.paper.tables import machines, seconds_tables, setting
 from dladmm.paper.verdicts import Records, rises_in_a_row

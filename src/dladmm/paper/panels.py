@@ -1,15 +1,12 @@
-"""What the figures of the paper's evaluation show, from records alone; others draw it.
-
-A picture has panels, a panel has lines: the PNG files and the page draw the same ones.
-"""
+"""What the figures of the paper's evaluation show, from records alone; PNG files and the page draw
+the same pictures."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from dladmm.experiments.plots import BLUE, OTHERS
+from dladmm.experiments.plots import COLOURS, Line, Panel, Picture
 from dladmm.paper import settings as paper
 from dladmm.paper.reproduce import CONVERGENCE_RHO
 from dladmm.paper.tables import seconds_tables
@@ -17,38 +14,6 @@ from dladmm.paper.verdicts import BASELINES
 
 FOR_COMPLETENESS = {*(f"{name} best" for name in paper.GRIDS if name not in paper.RATES), "lbfgs"}
 VARIANT_TITLES = {"text": "dlADMM, paper's text", "authors": "dlADMM, authors' code"}
-
-
-@dataclass(frozen=True)
-class Line:
-    """A curve; `low` and `high` are its spread over seeds."""
-
-    label: str
-    x: Sequence[float]
-    y: Sequence[float]
-    colour: str
-    dashed: bool = False
-    wide: bool = False
-    low: Sequence[float] | None = None
-    high: Sequence[float] | None = None
-
-
-@dataclass(frozen=True)
-class Panel:
-    title: str
-    x_title: str
-    y_title: str
-    lines: list[Line] = field(default_factory=list)
-    log: bool = False
-
-
-@dataclass(frozen=True)
-class Picture:
-    """Panels side by side; `name` is the file's."""
-
-    name: str
-    title: str
-    panels: list[Panel]
 
 
 def pictures(record: Mapping[str, Any]) -> list[Picture]:
@@ -80,16 +45,14 @@ def _convergence(
     for key, what in (("lagrangian", "Objective value"), ("residual", "Residual")):
         lines = []
         for place, (data, data_title) in enumerate(paper.DATA.items()):
-            for colour, (variant, variant_title) in zip(
-                (BLUE, *OTHERS), variants.items(), strict=False
-            ):
+            for colour, (variant, variant_title) in zip(COLOURS, variants.items(), strict=False):
                 run = record["runs"].get(f"{data} {variant}")
                 if run is not None:
                     values, label = run["history"].get(key, []), f"{data_title}: {variant_title}"
                     lines.append(_line(label, values, colour, dashed=place == 1))
         # Where its theorems do not hold L_rho can be negative: its curve leaves the axis below.
-        panels.append(Panel(what, "iteration", what.lower(), lines, log=True))
-    return Picture(name, title, panels)
+        panels.append(Panel(what, lines, y_title=what.lower(), log=True))
+    return Picture(title, panels, name)
 
 
 def _accuracies(record: Mapping[str, Any]) -> list[Picture]:
@@ -97,11 +60,11 @@ def _accuracies(record: Mapping[str, Any]) -> list[Picture]:
     ours = {f"dladmm {variant}": title for variant, title in VARIANT_TITLES.items()}
     best = {f"{name} best": _rated(record, f"{name} best") for name in paper.GRIDS}
     groups = {
-        "paper": (
+        f"{record['piece']}-paper": (
             f"{data}: the paper's methods and rates",
             ours | BASELINES | {"sgd summed": "SGD, summed loss"},
         ),
-        "best": (
+        f"{record['piece']}-best": (
             f"{data}: every optimiser at its best rate",
             {"restored": "restored sweeps", "dladmm text": ours["dladmm text"]}
             | best
@@ -109,11 +72,7 @@ def _accuracies(record: Mapping[str, Any]) -> list[Picture]:
         ),
     }
     return [
-        Picture(
-            f"{record['piece']}-{name}",
-            title,
-            [_accuracy(record, part, runs) for part in ("train", "test")],
-        )
+        Picture(title, [_accuracy(record, part, runs) for part in ("train", "test")], name)
         for name, (title, runs) in groups.items()
     ]
 
@@ -132,11 +91,11 @@ def _accuracy(record: Mapping[str, Any], part: str, runs: Mapping[str, str]) -> 
         curves = [c[f"{part}_accuracy"] for c in record["runs"][run]["curves"]]
         values = np.array([[np.nan if v is None else v for v in curve] for curve in curves])
         spread = {"low": values.min(0), "high": values.max(0)} if len(curves) > 1 else {}
-        colour = (BLUE, *OTHERS)[place % (1 + len(OTHERS))]
+        colour = COLOURS[place % len(COLOURS)]
         style = {"dashed": run in FOR_COMPLETENESS, "wide": place == 0} | spread
         lines.append(_line(label, np.median(values, 0), colour, **style))
     title = {"train": "Training accuracy", "test": "Test accuracy"}[part]
-    return Panel(title, "iteration", "accuracy", lines)
+    return Panel(title, lines, y_title="accuracy")
 
 
 def _times(record: Mapping[str, Any]) -> Picture:
@@ -144,15 +103,14 @@ def _times(record: Mapping[str, Any]) -> Picture:
     panels = []
     for table in seconds_tables(record):
         lines = []
-        for (rho, row), colour in zip(table.rows.items(), (BLUE, *OTHERS), strict=False):
+        for (rho, row), colour in zip(table.rows.items(), COLOURS, strict=False):
             ours, theirs = zip(*row, strict=True)
             lines.append(Line(f"ours, rho {rho:g}", table.sizes, ours, colour))
             if None not in theirs:
                 lines.append(Line(f"paper, rho {rho:g}", table.sizes, theirs, colour, dashed=True))
-        panels.append(
-            Panel(f"{table.title}: seconds", what, "seconds per iteration", lines, log=True)
-        )
-    return Picture(record["piece"], f"Seconds per iteration by {what}", panels)
+        title = f"{table.title}: seconds"
+        panels.append(Panel(title, lines, what, "seconds per iteration", log=True))
+    return Picture(f"Seconds per iteration by {what}", panels, record["piece"])
 
 
 def _line(label: str, values: Sequence[float | None], colour: str, **style: Any) -> Line:

@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from dladmm.experiments.plots import plot_picture
 from dladmm.io.files import write_atomically
 from dladmm.paper.claims import claims_table
 from dladmm.paper.markdown import summary
 from dladmm.paper.page import write_report
 from dladmm.paper.panels import pictures
-from dladmm.paper.plots import plot_picture
 from dladmm.paper.records import read_record
 from dladmm.paper.reproduce import PIECES
 

@@ -11,6 +11,7 @@ from dladmm.core.engine.loops import repeat_while
 from dladmm.terms.losses.base import Loss
 from dladmm.terms.sums import inner
 
+
 def fista(
     loss: Loss, q: Array, u: Array, y: Array, rho: Array, z: Array, max_iter: int = 500
 ) -> tuple[Array, Array]:
