@@ -11,15 +11,20 @@ from evaluation_records import RECORDS
 
 from dladmm.experiments.plots import plot_picture
 from dladmm.paper import records, reproduce
-from dladmm.paper.page import claims_html, report_page, write_report
+from dladmm.paper.claims import claims_table
+from dladmm.paper.page import claims_html, report_page
 from dladmm.paper.panels import pictures
 
 pytestmark = pytest.mark.xdist_group("browser")  # one is enough
 PANELS = sum(len(picture.panels) for record in RECORDS.values() for picture in pictures(record))
 
 
+def page_of(records_):
+    return report_page(records_, claims_table(records_))
+
+
 def test_the_page_needs_no_network():
-    page = report_page(RECORDS)
+    page = page_of(RECORDS)
     head = page[: page.index("<script")] + page[page.rindex("</script>") :]
     assert 'src="http' not in page
     assert "http" not in head
@@ -120,7 +125,7 @@ def opened(browser, path):
 
 def test_it_opens_without_an_error_and_draws_every_figure(browser, tmp_path):
     path = tmp_path / "report.html"
-    write_report(RECORDS, path)
+    path.write_text(page_of(RECORDS), encoding="utf-8")
     assert opened(browser, path) == []
     assert drawn_figures(browser) == PANELS
 
@@ -136,14 +141,14 @@ def test_it_opens_without_an_error_and_draws_every_figure(browser, tmp_path):
 )
 def test_a_faulty_page_is_heard(browser, tmp_path, fault, complaint):
     path = tmp_path / "faulty.html"
-    path.write_text(report_page({}).replace("<main>", f"<main>{fault}"))
+    path.write_text(page_of({}).replace("<main>", f"<main>{fault}"))
     (said,) = opened(browser, path)
     assert complaint in said
 
 
 def test_a_phone_shows_it_without_scrolling_sideways(browser, tmp_path):
     path = tmp_path / "report.html"
-    write_report(RECORDS, path)
+    path.write_text(page_of(RECORDS), encoding="utf-8")
     size = {"width": 390, "height": 840, "deviceScaleFactor": 2, "mobile": True}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     try:

@@ -124,14 +124,14 @@ def test_what_a_run_knows_of_itself_is_recorded(digits, tmp_path):
 
 
 def test_all_methods_but_the_authors_start_from_the_same_weights(digits):
-    setup = making._setup("mnist", SCALE, None)
+    images = making.Images("mnist", SCALE, None)
     starts = {
-        name: making._started(setup, options).weights(0).W[0]
+        name: images.started(options).weights(0).W[0]
         for name, options in {
             "admm": paper.ADMM, "restored": paper.RESTORED, **paper.VARIANTS
         }.items()
     }  # fmt: skip
-    ours = setup.weights(0).W[0]
+    ours = images.setup().weights(0).W[0]
     assert {name for name, W in starts.items() if (ours == W).all()} == {
         "admm", "restored", "text"
     }  # fmt: skip

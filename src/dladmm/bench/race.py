@@ -20,7 +20,7 @@ from dladmm.experiments import baselines
 from dladmm.experiments.machine import describe_machine
 from dladmm.experiments.setup import Setup, image_setup
 from dladmm.experiments.timing import timed
-from dladmm.io.files import write_atomically
+from dladmm.io.files import write_file
 
 FULL_RATES = (1e-3, 3e-3, 1e-2)
 MINI_RATES, MINI_BATCHES = (1e-3, 3e-3), (128, 512)
@@ -78,8 +78,8 @@ def measured(
             "seconds": point.seconds,
             "test_accuracy": float(point.test.accuracy),
         }
-        if point.training is not None:
-            row["train_loss"] = float(point.training.loss)
+        if point.train is not None:
+            row["train_loss"] = float(point.train.loss)
         if k == 1:
             row["compile_seconds"] = max(cold - point.seconds, 0.0)
         yield {name: float(f"{value:.6g}") for name, value in row.items()}
@@ -120,8 +120,7 @@ def race(
                 run = _run(racer, c, seed, iterations, target, deadline, mini)
                 if file is not None:
                     file.parent.mkdir(parents=True, exist_ok=True)
-                    with write_atomically(file) as part:
-                        part.write_text(json.dumps(run))
+                    write_file(file, json.dumps(run))
             if math.isnan(target):  # Adam at 1e-3 has run to its end
                 last = run["curve"][-1]
                 target, deadline = last["train_loss"], SLACK * last["seconds"]

@@ -7,25 +7,24 @@ until then; losses and accuracies are computed from the networks afterwards, off
 import json
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 
-from dladmm.core.evaluate import Evaluation
 from dladmm.core.options import Options
 from dladmm.core.params import Params
 from dladmm.core.problem import described_layers
-from dladmm.core.results import Progress, Result, Status
+from dladmm.core.results import Callback, Progress, Result, Status
 from dladmm.core.solve import solve
 from dladmm.experiments import baselines
 from dladmm.experiments.setup import Setup
-from dladmm.experiments.timing import timed
-from dladmm.io.files import write_atomically
+from dladmm.experiments.timing import Measurement, series, timed
+from dladmm.io.files import write_file
 
 # Learning rates of the paper's Section 5.1.3; where it gives none, optax's usual ones.
 PAPER_RATES = {"sgd": 1e-6, "adagrad": 1e-3, "adadelta": 0.1, "adam": 1e-3}
@@ -80,85 +79,87 @@ def contestant(text: str) -> Contestant:
 
 
 Show = Callable[[int], None]  # how many iterations are made
-
-
-class Curve(NamedTuple):
-    """Per iteration: seconds until then, the network on training and test rows; and if the method
-    is one of the library's, all that `solve` returned and the last network before any breakdown."""
-
-    seconds: list[float]
-    training: list[Evaluation]
-    test: list[Evaluation]
-    result: Result | None = None
-    network: Params | None = None
+NEVER = 10**9  # iterations between two evaluations
 
 
 def curve_of(
     who: Contestant, setup: Setup, seed: int, iterations: int, show: Show
 ) -> dict[str, Any]:
     """One run: per iteration seconds, loss and accuracies; compilation is timed apart."""
-    run = library_run if who.rate is None else _gradient_run
+
+    def run(count: int, show: Show) -> list[Measurement]:
+        if who.rate is None:
+            return library_run(who.options, setup, seed, count, show)[0]
+        return gradient_run(setup, who.name, [(who.rate, seed)], count, show)
+
     began = time.perf_counter()
-    run(who, setup, seed, 1, lambda k: None)
+    run(1, lambda k: None)
     cold = time.perf_counter() - began
-    curve = run(who, setup, seed, iterations, show)
+    points = run(iterations, show)
     return {
         "method": who.label,
         "seed": seed,
-        "seconds": curve.seconds,
-        "train_loss": [float(e.loss) for e in curve.training],
-        "train_accuracy": [float(e.accuracy) for e in curve.training],
-        "test_loss": [float(e.loss) for e in curve.test],
-        "test_accuracy": [float(e.accuracy) for e in curve.test],
-        "compile_seconds": max(cold - curve.seconds[0], 0.0) if curve.seconds else cold,
+        "seconds": [point.seconds for point in points],
+        **{name: values.tolist() for name, values in series(points).items()},
+        "compile_seconds": max(cold - points[0].seconds, 0.0) if points else cold,
     }
 
 
-def _gradient_run(who: Contestant, setup: Setup, seed: int, iterations: int, show: Show) -> Curve:
-    start = setup.weights(seed)
-    trainer = baselines.full_batch(
-        setup.problem, setup.arrays, start, seed, name=who.name, rate=who.rate or 1.0
-    )
-    curve = []
+def gradient_run(
+    setup: Setup, name: str, pairs: Sequence[tuple[float, int]], iterations: int, show: Show
+) -> list[Measurement]:
+    """An optimiser for each (rate, seed); several are one vectorised program, with one clock."""
+    given = (setup.problem, setup.arrays)
+    starts, rates = [setup.weights(seed) for _, seed in pairs], [rate for rate, _ in pairs]
+    if len(pairs) == 1:
+        trainer = baselines.full_batch(*given, starts[0], 0, name=name, rate=rates[0])
+    else:
+        trainer = baselines.full_batches(*given, starts, rates, name)
+    points = []
     for point in timed(trainer, setup, iterations, with_training=True):
-        curve.append(point)
-        show(len(curve))
-    training = [point.training for point in curve if point.training is not None]
-    return Curve([point.seconds for point in curve], training, [point.test for point in curve])
+        points.append(point)
+        show(len(points))
+    return points
 
 
-def library_run(who: Contestant, setup: Setup, seed: int, iterations: int, show: Show) -> Curve:
-    """A method of the library from the setup's weights, its networks evaluated afterwards."""
+def library_run(
+    options: Mapping[str, Any], setup: Setup, seed: int, iterations: int, show: Show
+) -> tuple[list[Measurement], Result, Params]:
+    """A method of the library, its networks evaluated afterwards: their measurements, all that
+    `solve` returned, and the last network before any breakdown."""
     networks: list[Params] = []
 
     def keep(progress: Progress) -> None:
         networks.append(jax.tree.map(np.asarray, progress.params))
         show(progress.iteration)
 
+    result = solved(options, setup, seed, iterations, keep)
+    measured = zip(result.history.get("seconds", []), networks, strict=True)
+    points = [Measurement(s, setup.on_test(one), setup.on_training(one)) for s, one in measured]
+    return points, result, networks[-1] if networks else result.params
+
+
+def solved(
+    options: Mapping[str, Any],
+    setup: Setup,
+    seed: int,
+    iterations: int,
+    callback: Callback | None = None,
+    evaluate_every: int = NEVER,
+) -> Result:
+    """So many iterations of a method of the library from the setup's weights.
+
+    The Ctrl-C that `solve` ended with is passed on: half a run is not to be recorded as one.
+    """
     x, y, weights = setup.arrays
-    options = Options(
-        **who.options,
-        max_iter=iterations,
-        tol=None,
-        seed=seed,
-        evaluate_every=10**9,  # the networks are evaluated afterwards
-        dtype=str(x.dtype),
-    )
+    own: dict[str, Any] = {"max_iter": iterations, "seed": seed, "evaluate_every": evaluate_every}
     result = solve(
-        setup.problem, x, y, sample_weight=weights, options=options,
-        params=setup.weights(seed), callback=keep,
+        setup.problem, x, y, sample_weight=weights, params=setup.weights(seed), callback=callback,
+        options=Options(**options, **own, tol=None, dtype=str(x.dtype)),
     )  # fmt: skip
-    not_interrupted(result)
-    training = [setup.on_training(params) for params in networks]
-    test = [setup.on_test(params) for params in networks]
-    last = networks[-1] if networks else result.params
-    return Curve(result.history.get("seconds", []), training, test, result, last)
-
-
-def not_interrupted(result: Result) -> None:
-    """Pass on the Ctrl-C that `solve` ended with: half a run is not to be recorded as one."""
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
+    return result
 
 
 def compare(
@@ -181,8 +182,7 @@ def compare(
             if kept.get("settings") != asked["settings"]:
                 show_run = partial(show, f"{who.label}, seed {seed}")
                 kept = curve_of(who, setup, seed, iterations, show_run) | asked
-                with write_atomically(file) as part:
-                    part.write_text(json.dumps(kept))
+                write_file(file, json.dumps(kept))
             runs.append(kept)
     return runs
 

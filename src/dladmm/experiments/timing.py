@@ -1,10 +1,11 @@
 """The clock of every comparison: it runs while a trainer works and stands while it is evaluated."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import jax
+import numpy as np
 
 from dladmm.core.evaluate import Evaluation
 from dladmm.core.params import Params
@@ -18,7 +19,17 @@ class Measurement:
 
     seconds: float
     test: Evaluation
-    training: Evaluation | None = None
+    train: Evaluation | None = None
+
+
+def series(points: Sequence[Measurement]) -> dict[str, np.ndarray]:
+    """train_loss, train_accuracy, test_loss and test_accuracy, with a value, or one for each of
+    several networks, per measurement."""
+    return {
+        f"{part}_{figure}": np.array([getattr(getattr(p, part), figure) for p in points], float)
+        for part in ("train", "test")
+        for figure in Evaluation._fields
+    }
 
 
 def timed(trainer: Trainer, setup: Setup, count: int, with_training: bool) -> Iterator[Measurement]:
@@ -35,7 +46,7 @@ def timed(trainer: Trainer, setup: Setup, count: int, with_training: bool) -> It
         clock += time.perf_counter() - began
         if waiting is not None:
             point, params = waiting
-            yield replace(point, training=made.before or setup.on_training(params))
+            yield replace(point, train=made.before or setup.on_training(params))
         # Waited for, or it would run on into the next step, whose time it is not.
         point = Measurement(clock, jax.block_until_ready(setup.on_test(made.params)))
         if with_training:
@@ -44,4 +55,4 @@ def timed(trainer: Trainer, setup: Setup, count: int, with_training: bool) -> It
             yield point
     if waiting is not None:
         point, params = waiting
-        yield replace(point, training=setup.on_training(params))
+        yield replace(point, train=setup.on_training(params))

@@ -13,7 +13,7 @@ from typing import Any
 
 from dladmm.data.preprocessing import TablePreprocessor
 from dladmm.export.network import network_of
-from dladmm.io.files import write_atomically
+from dladmm.io.files import write_file
 
 
 def to_onnx(
@@ -64,9 +64,7 @@ def to_onnx(
         add_class_outputs(g, network, z, network.classes)
     else:
         add_value_output(g, network, z, mean, scale)
-    content = g.model().SerializeToString()
-    with write_atomically(Path(path)) as part:
-        part.write_bytes(content)
+    write_file(Path(path), g.model().SerializeToString())
     for sentence in limits:
         warnings.warn(sentence, stacklevel=2)
     return limits

@@ -27,3 +27,9 @@ def write_atomically(path: Path) -> Iterator[Path]:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def write_file(path: Path, content: str | bytes) -> None:
+    """A file of this content, whole or not at all; text is UTF-8."""
+    with write_atomically(path) as part:
+        part.write_bytes(content.encode() if isinstance(content, str) else content)

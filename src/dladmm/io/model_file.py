@@ -18,7 +18,7 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from dladmm._version import __version__
-from dladmm.io.files import write_atomically
+from dladmm.io.files import write_file
 
 FORMAT, FORMAT_VERSION = "dladmm model", 2
 _KEY = "dladmm"
@@ -44,9 +44,7 @@ def write_model_file(
         **content,
     }
     metadata["sha256"] = _checksum(metadata, tensors)
-    data = save_tensors(tensors, {_KEY: _canonical(metadata)})
-    with write_atomically(Path(path)) as part:
-        part.write_bytes(data)
+    write_file(Path(path), save_tensors(tensors, {_KEY: _canonical(metadata)}))
 
 
 def _canonical(metadata: Mapping[str, Any]) -> str:

@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from pathlib import Path
 from typing import Any
 
 from dladmm.experiments.plots import GREY, Panel
-from dladmm.io.files import write_atomically
 from dladmm.paper import settings as paper
-from dladmm.paper.claims import WORDS, claims_table
+from dladmm.paper.claims import WORDS
 from dladmm.paper.panels import pictures
 from dladmm.paper.reproduce import PIECES, best_rate
 from dladmm.paper.tables import machines, seconds_tables, setting
@@ -31,14 +29,8 @@ TITLES = {
 }
 
 
-def write_report(records: Records, path: Path) -> None:
+def report_page(records: Records, claims: Sequence[Mapping[str, Any]]) -> str:
     """Claims, figures, tables, settings and versions of whatever records there are."""
-    with write_atomically(path) as part:
-        part.write_text(report_page(records), encoding="utf-8")
-
-
-def report_page(records: Records) -> str:
-    claims = claims_table(records)
     sections = [_section("claims", "Claims of Section 5", claims_html(claims))]
     for piece in PIECES:
         record = records.get(piece)

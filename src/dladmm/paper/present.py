@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from dladmm.experiments.plots import plot_picture
-from dladmm.io.files import write_atomically
+from dladmm.io.files import write_file
 from dladmm.paper.claims import claims_table
 from dladmm.paper.markdown import summary
-from dladmm.paper.page import write_report
+from dladmm.paper.page import report_page
 from dladmm.paper.panels import pictures
 from dladmm.paper.records import read_record
 from dladmm.paper.reproduce import PIECES
@@ -24,12 +24,8 @@ def present(folder: Path) -> dict[str, Any]:
             drawn.append(folder / f"{picture.name}.png")
             plot_picture(picture, drawn[-1])
     rows = claims_table(records)
-    for name, text in (
-        ("claims.json", json.dumps(rows, indent=1)),
-        ("claims.md", summary(records, rows)),
-    ):
-        with write_atomically(folder / name) as part:
-            part.write_text(text, encoding="utf-8")
+    write_file(folder / "claims.json", json.dumps(rows, indent=1))
+    write_file(folder / "claims.md", summary(records, rows))
     report = folder / "report.html"
-    write_report(records, report)
+    write_file(report, report_page(records, rows))
     return {"claims": rows, "pictures": [str(p) for p in drawn], "report": str(report)}

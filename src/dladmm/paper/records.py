@@ -12,7 +12,7 @@ import numpy as np
 
 from dladmm.core.results import Result
 from dladmm.experiments.machine import describe_machine
-from dladmm.io.files import write_atomically
+from dladmm.io.files import write_file
 from dladmm.paper.settings import Scale
 
 SIGNIFICANT = 6  # digits of a recorded number
@@ -53,8 +53,7 @@ def make(folder: Path, piece: str, scale: Scale, unit: Unit, show: Show) -> None
     }
     record = load_record(folder, piece, scale)  # again: another process may have added to it
     record["runs"][unit.name] = about | run
-    with write_atomically(folder / f"{piece}.json") as part:
-        part.write_text(json.dumps(record, allow_nan=False))
+    write_file(folder / f"{piece}.json", json.dumps(record, allow_nan=False))
 
 
 def _from_twin(folder: Path, scale: Scale, unit: Unit) -> Record | None:
