@@ -12,8 +12,9 @@ from evaluation_records import RECORDS
 from dladmm.experiments.plots import plot_picture
 from dladmm.paper import records, reproduce
 from dladmm.paper.claims import claims_table
-from dladmm.paper.page import claims_html, report_page
+from dladmm.paper.page import html_table, report_page
 from dladmm.paper.panels import pictures
+from dladmm.paper.tables import claims_cells
 
 pytestmark = pytest.mark.xdist_group("browser")  # one is enough
 PANELS = sum(len(picture.panels) for record in RECORDS.values() for picture in pictures(record))
@@ -34,7 +35,7 @@ def test_the_page_needs_no_network():
 def test_what_is_written_is_escaped():
     row = {"place": "Fig. 3(a)", "data": "<b>", "claim": "a < b", "paper": "&", "variant": "text",
            "ours": "<script>", "holds": False, "why": "a > b"}  # fmt: skip
-    html = claims_html([row])
+    html = html_table(claims_cells([row]))
     assert "<script>" not in html
     assert "a &lt; b" in html
     assert "does not hold" in html

@@ -1,10 +1,9 @@
 """The evaluation's tables for a document: claims, seconds per iteration, settings and versions."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dladmm.paper.claims import WORDS
-from dladmm.paper.tables import machines, seconds_tables, setting
+from dladmm.paper.tables import Cell, Table, claims_cells, seconds_tables, settings_cells
 from dladmm.paper.verdicts import Records
 
 BAR = r"\|"  # within a cell
@@ -12,42 +11,21 @@ BAR = r"\|"  # within a cell
 
 def summary(records: Records, claims: Sequence[Mapping[str, Any]]) -> str:
     """Everything that is not a curve."""
-    parts = ["# The evaluation of dlADMM (KDD 2019)", "## Claims of Section 5", _claims(claims)]
+    parts = ["# The evaluation of dlADMM (KDD 2019)", "## Claims of Section 5"]
+    parts.append(_table(claims_cells(claims)))
     for piece, words in (("table2", "neurons"), ("table3", "training samples")):
         for table in seconds_tables(records[piece]) if piece in records else ():
             title = f"## Table {piece[-1]}: seconds per iteration by {words}, {table.title}"
-            cells = (
-                [f"{rho:g}", *(_beside(ours, theirs) for ours, theirs in row)]
-                for rho, row in table.rows.items()
-            )
-            heads = ["ρ", *(f"{size:,}" for size in table.sizes)]
-            parts += [title, table.note, _table(heads, cells)]
-    rows = ([piece, setting(record), machines(record)] for piece, record in records.items())
-    return (
-        "\n\n".join(
-            [*parts, "## Settings and versions", _table(["piece", "setting", "where"], rows)]
-        )
-        + "\n"
-    )
+            parts += [title, table.note, _table(table.cells())]
+    parts += ["## Settings and versions", _table(settings_cells(records))]
+    return "\n\n".join(parts) + "\n"
 
 
-def _claims(claims: Sequence[Mapping[str, Any]]) -> str:
-    heads = ["where", "data", "claim", "paper", "dlADMM as in", "ours", "verdict"]
-    rows = (
-        [
-            *(row[key] for key in ("place", "data", "claim", "paper", "variant")),
-            row["ours"] or "",
-            WORDS[row["holds"]] + (f" ({row['why']})" if row["why"] else ""),
-        ]
-        for row in claims
-    )
-    return _table(heads, rows)
+def _table(table: Table) -> str:
+    lines = [table.heads, ["---"] * len(table.heads), *table.rows]
+    return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
 
 
-def _beside(ours: float, theirs: float | None) -> str:
-    return f"{ours:.4g}" + ("" if theirs is None else f"<br>*{theirs:.4g}*")
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join(f"| {' | '.join(v.replace('|', BAR) for v in line)} |" for line in lines)
+def _cell(cell: Cell) -> str:
+    text, below = (cell, "") if isinstance(cell, str) else cell
+    return (text + (f"<br>*{below}*" if below else "")).replace("|", BAR)

@@ -8,13 +8,21 @@ from dladmm.experiments.plots import GREY, Panel
 from dladmm.paper import settings as paper
 from dladmm.paper.claims import WORDS
 from dladmm.paper.panels import pictures
-from dladmm.paper.reproduce import PIECES, best_rate
-from dladmm.paper.tables import machines, seconds_tables, setting
+from dladmm.paper.reproduce import best_rate
+from dladmm.paper.tables import (
+    Bold,
+    Cell,
+    Table,
+    claims_cells,
+    seconds_tables,
+    settings_cells,
+)
 from dladmm.paper.verdicts import Records, rises_in_a_row
 
 try:
     import plotly.graph_objects as go
     import plotly.io
+    from plotly.colors import hex_to_rgb
     from plotly.offline import get_plotlyjs
 except ImportError as error:  # the extra is optional
     raise ImportError("plotly is not installed; pip install 'dladmm[compare]'") from error
@@ -31,15 +39,18 @@ TITLES = {
 
 def report_page(records: Records, claims: Sequence[Mapping[str, Any]]) -> str:
     """Claims, figures, tables, settings and versions of whatever records there are."""
-    sections = [_section("claims", "Claims of Section 5", claims_html(claims))]
-    for piece in PIECES:
-        record = records.get(piece)
-        body = "<p>No record of this piece.</p>" if record is None else _piece(record)
-        sections.append(_section(piece, TITLES[piece], body))
-    sections.append(_section("settings", "Settings and versions", _settings(records)))
+    sections = {
+        "claims": ("Claims of Section 5", html_table(claims_cells(claims), "claims")),
+        **{piece: (title, _piece(records.get(piece))) for piece, title in TITLES.items()},
+        "settings": ("Settings and versions", html_table(settings_cells(records))),
+    }
     links = " ".join(
         f'<a href="#{name}">{escape(title.split(":")[0])}</a>'
-        for name, title in {"claims": "Claims", **TITLES, "settings": "Settings"}.items()
+        for name, (title, _) in sections.items()
+    )
+    body = "".join(
+        f'<section id="{name}"><h2>{escape(title)}</h2>{content}</section>\n'
+        for name, (title, content) in sections.items()
     )
     # The library once, so that the page needs no network; the figures follow without it.
     return f"""<!doctype html>
@@ -59,7 +70,7 @@ def report_page(records: Records, claims: Sequence[Mapping[str, Any]]) -> str:
 <nav>{links}</nav>
 </header>
 <main>
-{"".join(sections)}
+{body}
 </main>
 </body>
 </html>
@@ -75,31 +86,27 @@ def _summary(records: Records, rows: Sequence[Mapping[str, Any]]) -> str:
     return f"{setting.capitalize() or 'No'} setting. {text}. Every figure comes from a record."
 
 
-def _section(name: str, title: str, body: str) -> str:
-    return f'<section id="{name}"><h2>{escape(title)}</h2>{body}</section>\n'
-
-
-def claims_html(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The table of claims; a row without a record has empty cells."""
-    cells = []
-    for row in rows:
-        verdict = WORDS[row["holds"]]
-        mark = {True: "yes", False: "no", None: "none"}[row["holds"]]
-        why = f"<small>{escape(row['why'])}</small>" if row["why"] else ""
-        cells.append(
-            f'<tr class="{mark}"><td>{row["place"]}</td><td>{escape(row["data"])}</td>'
-            f"<td>{escape(row['claim'])}{why}</td><td>{escape(row['paper'])}</td>"
-            f"<td>{row['variant']}</td><td>{escape(row['ours'] or '')}</td><td>{verdict}</td></tr>"
-        )
-    names = ("where", "data", "claim", "paper", "dlADMM as in", "ours", "verdict")
-    head = "".join(f"<th>{name}</th>" for name in names)
-    return (
-        f'<div class="wide"><table class="claims"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{''.join(cells)}</tbody></table></div>"
+def html_table(table: Table, kind: str = "") -> str:
+    """A table of this CSS class; the verdict a row ends with has its colour."""
+    marks: dict[Cell, str] = {WORDS[True]: "yes", WORDS[False]: "no"}
+    heads = "".join(f"<th>{escape(name)}</th>" for name in table.heads)
+    rows = "".join(
+        f'<tr class="{marks.get(row[-1], "")}">{"".join(map(_html_cell, row))}</tr>'
+        for row in table.rows
     )
+    head = f"<thead><tr>{heads}</tr></thead>"
+    return f'<div class="wide"><table class="{kind}">{head}<tbody>{rows}</tbody></table></div>'
 
 
-def _piece(record: Mapping[str, Any]) -> str:
+def _html_cell(cell: Cell) -> str:
+    text, below = (cell, "") if isinstance(cell, str) else cell
+    shown = f"<b>{escape(text)}</b>" if isinstance(text, Bold) else escape(text)
+    return f"<td>{shown}{f'<small>{escape(below)}</small>' if below else ''}</td>"
+
+
+def _piece(record: Mapping[str, Any] | None) -> str:
+    if record is None:
+        return "<p>No record of this piece.</p>"
     parts = []
     for picture in pictures(record):
         figures = "".join(
@@ -107,7 +114,9 @@ def _piece(record: Mapping[str, Any]) -> str:
         )
         parts.append(f'<h3>{escape(picture.title)}</h3><div class="figures">{figures}</div>')
     if record["piece"].startswith("table"):
-        parts.append(_seconds(record))
+        for table in seconds_tables(record):
+            parts.append(f"<h3>{table.title}</h3><p>{escape(table.note)}</p>")
+            parts.append(html_table(table.cells(), "numbers"))
     if any(name.endswith(" grid") for name in record["runs"]):
         parts.append(_rates(record))
     if "dladmm authors" in record["runs"]:
@@ -122,8 +131,7 @@ def _figure(panel: Panel, name: str) -> str:
             edge = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip"}
             shared = {"legendgroup": line.label, "showlegend": False, **edge}
             figure.add_scatter(x=line.x, y=list(line.high), **shared)
-            red, green, blue = (int(line.colour[k : k + 2], 16) for k in (1, 3, 5))
-            fill = f"rgba({red},{green},{blue},0.18)"
+            fill = f"rgba{(*hex_to_rgb(line.colour), 0.18)}"
             figure.add_scatter(x=line.x, y=list(line.low), fill="tonexty", fillcolor=fill, **shared)
         figure.add_scatter(
             x=list(line.x),
@@ -165,46 +173,22 @@ def _figure(panel: Panel, name: str) -> str:
     return f'<div class="figure">{html}</div>'
 
 
-def _seconds(record: Mapping[str, Any]) -> str:
-    """Tables 2 and 3, the paper's seconds below ours."""
-    parts = []
-    for table in seconds_tables(record):
-        head = "".join(f"<th>{size:,}</th>" for size in table.sizes)
-        body = ""
-        for rho, row in table.rows.items():
-            cells = "".join(
-                f"<td>{ours:.4g}" + (f"<small>{theirs:.4g}</small>" if theirs else "") + "</td>"
-                for ours, theirs in row
-            )
-            body += f"<tr><th>{rho:g}</th>{cells}</tr>"
-        parts.append(
-            f"<h3>{table.title}</h3><p>{escape(table.note)}</p><div class='wide'>"
-            f"<table class='numbers'><thead><tr><th>rho</th>{head}</tr></thead>"
-            f"<tbody>{body}</tbody></table></div>"
-        )
-    return "".join(parts)
-
-
 def _rates(record: Mapping[str, Any]) -> str:
     """Which rates were tried, and what they gave."""
-    rows = []
+    rows: list[list[Cell]] = []
     for name in paper.GRIDS:
-        grid = record["runs"].get(f"{name} grid")
-        if grid is None:
-            continue
-        best = best_rate(dict(record), name)
-        cells = "".join(
-            f"<td>{'<b>' if row['rate'] == best else ''}{row['rate']:g}"
-            f"{'</b>' if row['rate'] == best else ''}<small>{row['train_accuracy'] or 0:.3f}"
-            "</small></td>"
-            for row in grid["rates"]
-        )
-        rows.append(f"<tr><th>{name}</th>{cells}</tr>")
+        if f"{name} grid" in record["runs"]:
+            rows.append([name])
+            best = best_rate(dict(record), name)
+            for tried in record["runs"][f"{name} grid"]["rates"]:
+                style = Bold if tried["rate"] == best else str
+                accuracy = f"{tried['train_accuracy'] or 0:.3f}"
+                rows[-1].append((style(f"{tried['rate']:g}"), accuracy))
     scale = record["scale"]
     return (
         f"<h3>Rates tried</h3><p>Training accuracy after {scale['grid_iterations']} iterations on"
-        f" {scale['grid_samples']:,} images; the best is bold.</p><div class='wide'>"
-        f"<table class='numbers'><tbody>{''.join(rows)}</tbody></table></div>"
+        f" {scale['grid_samples']:,} images; the best is bold.</p>"
+        + html_table(Table((), rows), "numbers")
     )
 
 
@@ -224,15 +208,6 @@ def _authors_rule(record: Mapping[str, Any]) -> str:
     )
 
 
-def _settings(records: Records) -> str:
-    rows = "".join(
-        f"<tr><th>{piece}</th><td>{escape(setting(record))}</td>"
-        f"<td>{escape(machines(record))}</td></tr>"
-        for piece, record in records.items()
-    )
-    return f"<div class='wide'><table><tbody>{rows}</tbody></table></div>"
-
-
 STYLE = """
 :root { color-scheme: light dark; --line: #8884; --yes: #2e8b57; --no: #c0392b; }
 body { font: 16px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 76rem; padding: 1rem; }
@@ -245,7 +220,7 @@ table { border-collapse: collapse; width: 100%; font-size: .88rem; }
 th, td { text-align: left; padding: .35rem .6rem; border-bottom: 1px solid var(--line);
   vertical-align: top; }
 .numbers td, .numbers th { text-align: right; font-variant-numeric: tabular-nums; }
-.numbers { width: auto; }
+.numbers { width: auto; } .numbers td:first-child { font-weight: bold; }
 small { display: block; opacity: .7; }
 .yes td:last-child { color: var(--yes); } .no td:last-child { color: var(--no); }
 td:last-child { white-space: nowrap; }

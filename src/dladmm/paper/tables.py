@@ -1,11 +1,40 @@
 """What the HTML report and its Markdown summary both tabulate, from records alone."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dladmm.paper import settings as paper
+from dladmm.paper.claims import WORDS
 from dladmm.paper.timings import table_cells
-from dladmm.paper.verdicts import NoRecord
+from dladmm.paper.verdicts import NoRecord, Records
+
+
+class Bold(str):
+    """A text that stands out."""
+
+
+Cell = str | tuple[str, str]  # with a second text below the first
+
+
+class Table(NamedTuple):
+    heads: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+
+
+def claims_cells(claims: Sequence[Mapping[str, Any]]) -> Table:
+    """A row per claim, why it does not hold below it; without a record its last cells are empty."""
+    heads = ("where", "data", "claim", "paper", "dlADMM as in", "ours", "verdict")
+    rows = [
+        [row["place"], row["data"], (row["claim"], row["why"] or ""), row["paper"], row["variant"],
+         row["ours"] or "", WORDS[row["holds"]]]
+        for row in claims
+    ]  # fmt: skip
+    return Table(heads, rows)
+
+
+def settings_cells(records: Records) -> Table:
+    rows = [[piece, setting(record), machines(record)] for piece, record in records.items()]
+    return Table(("piece", "setting", "where"), rows)
 
 
 class Seconds(NamedTuple):
@@ -18,6 +47,15 @@ class Seconds(NamedTuple):
     note: str
     sizes: list[int]
     rows: dict[float, list[tuple[float, float | None]]]
+
+    def cells(self) -> Table:
+        """As text, the paper's seconds below ours."""
+        texts = {
+            rho: [(f"{ours:.4g}", f"{theirs:.4g}" if theirs else "") for ours, theirs in row]
+            for rho, row in self.rows.items()
+        }
+        heads = ("ρ", *(f"{size:,}" for size in self.sizes))
+        return Table(heads, [[f"{rho:g}", *row] for rho, row in texts.items()])
 
 
 def seconds_tables(record: Mapping[str, Any]) -> Iterator[Seconds]:
