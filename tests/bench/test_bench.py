@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import pytest
 
 from dladmm.bench import overhead
-from dladmm.bench.growth import fitted_exponent
-from dladmm.bench.iteration import OPTIONS, bench_iteration, random_run
+from dladmm.bench.iteration import OPTIONS, bench_iteration, fitted_exponent, random_run
 from dladmm.bench.products import iteration_products
 from dladmm.core.problem import Problem
 from dladmm.core.relaxed.method import iterate

@@ -27,8 +27,8 @@ from tolerances import (
 
 from dladmm.core.relaxed.zl_solvers import authors_fista, fista, newton
 from dladmm.terms.losses import losses
+from dladmm.terms.losses.base import wright_omega
 from dladmm.terms.losses.separable import Poisson, Separable
-from dladmm.terms.losses.special import wright_omega
 
 each_loss = pytest.mark.parametrize("name", list(losses))
 each_smooth_loss = pytest.mark.parametrize(

@@ -1,8 +1,9 @@
-"""How close one iteration comes to the time of its matrix products, and what memory it takes."""
+"""How close one iteration comes to the time of its matrix products, what memory it takes, and how
+its time grows with samples and with width."""
 
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,9 @@ from dladmm.core.relaxed.sweep import dladmm_sweep
 from dladmm.experiments.machine import describe_machine
 
 RHO, NU = 1.5, 1.0
+# The sizes over which the growth is measured.
+SAMPLES = (11_000, 22_000, 33_000, 44_000, 55_000)
+WIDTHS = (200, 400, 600, 800, 1_000)
 OPTIONS = SweepOptions(ClosedForm(), "newton")
 
 
@@ -47,7 +51,7 @@ def bench_iteration(
     del data, state, variables
     # The backend's and the compiler's memory is not the run's: both are there by now.
     return_freed_memory()  # what the run takes from it again would not be counted
-    held = _resident_bytes()
+    held = kernel_figure("/proc/self/status", "VmRSS")
     _reset_peak()
     data, state = random_run(problem, n_samples)
     rows, params = state.rows, state.params
@@ -65,7 +69,7 @@ def bench_iteration(
     for _ in range(repeats):
         rows, params, seconds = step(rows, params)
         times.append(seconds)
-    peak = _peak_bytes() - held
+    peak = kernel_figure("/proc/self/status", "VmHWM") - held
     del rows  # the floor's arrays are as large
     products = iteration_products(n_samples, sizes)
     floor = floor_seconds(products, n_samples, repeats)
@@ -106,16 +110,39 @@ def random_run(problem: Problem, n_samples: int) -> tuple[Data, State]:
     return data, jax.block_until_ready(state_from_params(problem, params, data, True))
 
 
-def _resident_bytes() -> int:
-    return kernel_figure("/proc/self/status", "VmRSS")
-
-
-def _peak_bytes() -> int:
-    return kernel_figure("/proc/self/status", "VmHWM")
-
-
 def _reset_peak() -> None:
     """Start the process's peak anew (Linux); elsewhere the peak since its start is reported."""
     clear = Path("/proc/self/clear_refs")
     if clear.exists():
         clear.write_text("5")
+
+
+def fitted_exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
+    """The slope of log seconds over log size, by least squares."""
+    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+
+
+def bench_growth(repeats: int, show: Callable[[str], None]) -> dict[str, Any]:
+    """Two series, each with the other size at its largest; the exponents of both."""
+
+    def measure(n_samples: int, width: int) -> dict[str, Any]:
+        figures = bench_iteration(n_samples, (width, width), repeats)
+        show(
+            f"{n_samples:>7,} samples x {width:>5,} neurons:"
+            f" {figures['seconds_per_iteration']:.3f} s, ratio {figures['ratio']:.2f}"
+        )
+        kept = ("seconds_per_iteration", "floor_seconds", "ratio", "memory_ratio")
+        return {"n_samples": n_samples, "width": width, **{key: figures[key] for key in kept}}
+
+    over_samples = [measure(n, WIDTHS[-1]) for n in SAMPLES]
+    over_widths = [measure(SAMPLES[-1], width) for width in WIDTHS[:-1]] + over_samples[-1:]
+    by_samples, by_width = (
+        [row["seconds_per_iteration"] for row in rows] for rows in (over_samples, over_widths)
+    )
+    return {
+        "over_samples": over_samples,
+        "over_widths": over_widths,
+        "samples_exponent": fitted_exponent(SAMPLES, by_samples),
+        "width_exponent": fitted_exponent(WIDTHS, by_width),
+        "machine": describe_machine(),
+    }

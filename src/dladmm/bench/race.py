@@ -8,7 +8,7 @@ import json
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -18,6 +18,7 @@ from typing import Any
 from dladmm.data.datasets import Dataset
 from dladmm.experiments import baselines
 from dladmm.experiments.machine import describe_machine
+from dladmm.experiments.plots import BLUE, CLOCK, GREY, OTHERS, Line, Panel, Picture, plot_picture
 from dladmm.experiments.setup import Setup, image_setup
 from dladmm.experiments.timing import timed
 from dladmm.io.files import write_file
@@ -27,6 +28,7 @@ MINI_RATES, MINI_BATCHES = (1e-3, 3e-3), (128, 512)
 RESTORED_BATCH = 512
 SLACK = 1.0  # who takes longer than this times the run that set the target is out
 PER_EPOCH = 8  # evaluations of a mini-batch racer per epoch
+REACHED = ("iteration", "seconds", "test_accuracy")  # what is reported where a target is reached
 ACCURACIES = {"mnist": 0.98, "fashion-mnist": 0.885, "digits": 0.97}
 
 
@@ -105,20 +107,17 @@ def race(
     """
     c = image_setup(data, samples, hidden)
     racers = _chosen(mini_racers() if mini else full_racers(), only)
+    size = "-".join(str(n) for n in (len(c.arrays[0]), *hidden))
     runs: list[dict[str, Any]] = []
     for seed in range(seeds):
         target, deadline = (ACCURACIES[data.name] if mini else math.nan), math.inf
         for racer in racers:
-            kind = "mini" if mini else "full"
-            size = "-".join(str(n) for n in (len(c.arrays[0]), *hidden))
-            name = f"{data.name}-{kind}-{size}-{racer.name}-{seed}".replace(" ", "-").replace(
-                "/", "b"
-            )
-            file = None if records is None else records / f"{name}.json"
-            run = json.loads(file.read_text()) if file is not None and file.exists() else {}
+            label = f"{data.name}-{'mini' if mini else 'full'}-{size}-{racer.name}-{seed}"
+            file = records and records / f"{label.replace(' ', '-').replace('/', 'b')}.json"
+            run = json.loads(file.read_text()) if file and file.exists() else {}
             if run.get("limit") != iterations or "curve" not in run:
                 run = _run(racer, c, seed, iterations, target, deadline, mini)
-                if file is not None:
+                if file:
                     file.parent.mkdir(parents=True, exist_ok=True)
                     write_file(file, json.dumps(run))
             if math.isnan(target):  # Adam at 1e-3 has run to its end
@@ -170,9 +169,8 @@ def _has_reached(point: dict[str, float], target: float, mini: bool) -> bool:
 
 def _reached(kept: list[dict[str, float]], target: float, mini: bool) -> dict[str, Any]:
     """Where the target was reached; None, printed as never, where it was not."""
-    point = next((point for point in kept if _has_reached(point, target, mini)), None)
-    names = ("iteration", "seconds", "test_accuracy")
-    return {"target": target} | {name: point[name] if point else None for name in names}
+    point = next((point for point in kept if _has_reached(point, target, mini)), {})
+    return {"target": target} | {name: point.get(name) for name in REACHED}
 
 
 def _line(run: dict[str, Any]) -> str:
@@ -188,11 +186,35 @@ def _table(runs: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any]]
     for name in names:
         mine = [run for run in runs if run["racer"] == name]
         row: dict[str, Any] = {"racer": name, "seeds": len(mine)}
-        for key in ("iteration", "seconds", "test_accuracy"):
-            values = [math.inf if run[key] is None else run[key] for run in mine]
-            middle = statistics.median(values)
+        for key in REACHED:
+            middle = statistics.median(math.inf if run[key] is None else run[key] for run in mine)
             row[key] = middle if math.isfinite(middle) else None
         # Only the first seed compiles; the others find the program.
         row["compile_seconds"] = max(run["curve"][0]["compile_seconds"] for run in mine)
         rows.append(row)
     return rows
+
+
+def plot_race(figures: Mapping[str, Any], path: Path) -> None:
+    """Loss (full batch) or test accuracy (mini-batches) over wall clock, as a PNG.
+
+    One curve per racer: its seed of median time, or its last one if it never arrived.
+    """
+    mini = figures["mode"] == "mini-batch"
+    key = "test_accuracy" if mini else "train_loss"
+    lines = []
+    for place, name in enumerate(row["racer"] for row in figures["table"]):
+        runs = [run for run in figures["runs"] if run["racer"] == name]
+        runs.sort(key=lambda run: math.inf if run["seconds"] is None else run["seconds"])
+        curve, ours = runs[len(runs) // 2]["curve"], name.startswith("restored")
+        x, y = ([point[what] for point in curve] for what in ("seconds", key))
+        lines.append(Line(name, x, y, BLUE if ours else OTHERS[place % len(OTHERS)], wide=ours))
+    targets = {run["target"] for run in figures["runs"]}
+    ends = [end(x for line in lines for x in line.x) for end in (min, max)]
+    lines += [Line("_target", ends, [target, target], GREY, dashed=True) for target in targets]
+    network = "-".join(str(n) for n in figures["hidden"])
+    title = f"{figures['data']}, {figures['samples']:,} images, hidden layers {network}"
+    bottom = max(0.8, min(targets) - 0.05) if mini else None
+    words = f"{title}: {key.replace('_', ' ')}"
+    panel = Panel(words, lines, CLOCK, log=not mini, log_x=True, bottom=bottom)
+    plot_picture(Picture("", [panel]), path)

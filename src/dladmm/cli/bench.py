@@ -58,7 +58,7 @@ def growth(
     as_json: AsJson = False,
 ) -> None:
     """The time of an iteration over samples (11,000-55,000) and width (200-1,000)."""
-    from dladmm.bench.growth import bench_growth
+    from dladmm.bench.iteration import bench_growth
 
     figures = bench_growth(repeats=repeats, show=lambda line: typer.echo(line, err=True))
     if as_json:
@@ -108,6 +108,7 @@ def race(
     as_json: AsJson = False,
 ) -> None:
     """Restored sweeps against Adam, L-BFGS and MLPClassifier, to the same loss or accuracy."""
+    from dladmm.bench.race import plot_race
     from dladmm.bench.race import race as run_race
     from dladmm.data.datasets import load_dataset
 
@@ -126,8 +127,6 @@ def race(
         show=lambda line: typer.echo(line, err=True),
     )
     if picture is not None:
-        from dladmm.bench.plots import plot_race
-
         plot_race(figures, picture)
     if as_json:
         print_json(figures)

@@ -8,7 +8,6 @@ JSON's own values stand for themselves; what it lacks is an object with one key 
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -21,34 +20,22 @@ from dladmm.terms.losses import losses
 from dladmm.terms.registry import Registry
 from dladmm.terms.regularizers import regularizers
 
-_BUILDERS: dict[str, dict[str, Callable[[], Any]]] = {
-    "schedule": {
-        "constant": lambda: Constant(1.0),
-        "multiply": lambda: Multiply(1.0),
-        "balance_residuals": lambda: BalanceResiduals(1.0),
-        "close_gap": lambda: CloseGap(1.0),
-    },
-    "step_rule": {"closed-form": ClosedForm, "backtracking": Backtracking},
-}
-_REGISTRIES: dict[str, Registry[Any]] = {
-    registry.kind: registry for registry in (activations, layers, losses, regularizers)
-}
+_schedules: Registry[Any] = Registry("schedule", object)
+_schedules.register("constant", lambda: Constant(1.0))
+_schedules.register("multiply", lambda: Multiply(1.0))
+_schedules.register("balance_residuals", lambda: BalanceResiduals(1.0))
+_schedules.register("close_gap", lambda: CloseGap(1.0))
+_step_rules: Registry[Any] = Registry("step_rule", object)
+_step_rules.register("closed-form", ClosedForm)
+_step_rules.register("backtracking", Backtracking)
+_KNOWN = (activations, layers, losses, regularizers, _schedules, _step_rules)
+_REGISTRIES: dict[str, Registry[Any]] = {registry.kind: registry for registry in _KNOWN}
 
 
 def term_name(kind: str, term: Any) -> str | None:
     """The name under which the class of `term` is registered; of a smooth function, its own."""
-    if kind in _REGISTRIES:
-        is_function = kind == "activation" and callable(term) and not isinstance(term, Activation)
-        return _REGISTRIES[kind].name_of(Smooth(term) if is_function else term)
-    return next((n for n in _names(kind) if type(_build(kind, n)) is type(term)), None)
-
-
-def _names(kind: str) -> Iterable[str]:
-    return _REGISTRIES[kind] if kind in _REGISTRIES else _BUILDERS[kind]
-
-
-def _build(kind: str, name: str) -> Any:
-    return _REGISTRIES[kind].get(name) if kind in _REGISTRIES else _BUILDERS[kind][name]()
+    is_function = kind == "activation" and callable(term) and not isinstance(term, Activation)
+    return _REGISTRIES[kind].name_of(Smooth(term) if is_function else term)
 
 
 def encode(what: str, value: Any) -> Any:
@@ -90,11 +77,16 @@ def _encode_array(what: str, array: np.ndarray) -> dict[str, Any]:
 
 
 def _encode_term(what: str, term: Any) -> dict[str, Any]:
-    for kind in (*_REGISTRIES, *_BUILDERS):
+    for kind in _REGISTRIES:
         name = term_name(kind, term)
         if name is None:
             continue
-        fields = {} if kind == "activation" and not _has_plain_fields(term) else _fields(what, term)
+        # A smooth activation's fields are code; its registered name says it all.
+        is_code = isinstance(term, Smooth) or not dataclasses.is_dataclass(term)
+        fields = {
+            field.name: encode(f"{what}.{field.name}", getattr(term, field.name))
+            for field in (() if is_code else dataclasses.fields(term))
+        }
         return {"$term": kind, "name": name, "fields": fields}
     if (callable(term) and not dataclasses.is_dataclass(term)) or isinstance(term, Smooth):
         raise ValueError(
@@ -105,18 +97,6 @@ def _encode_term(what: str, term: Any) -> dict[str, Any]:
         f"{what}={term!r} is a {type(term).__name__}, which a model file cannot hold;"
         " expected plain values or terms of registered classes"
     )
-
-
-def _has_plain_fields(term: Any) -> bool:
-    """A smooth activation's fields are code; its registered name says it all."""
-    return dataclasses.is_dataclass(term) and not isinstance(term, Smooth)
-
-
-def _fields(what: str, term: Any) -> dict[str, Any]:
-    return {
-        field.name: encode(f"{what}.{field.name}", getattr(term, field.name))
-        for field in dataclasses.fields(term)
-    }
 
 
 def decode(value: Any) -> Any:
@@ -139,9 +119,9 @@ def decode(value: Any) -> Any:
 
 
 def _decode_term(kind: str, name: str, fields: dict[str, Any]) -> Any:
-    if kind not in (*_REGISTRIES, *_BUILDERS) or name not in _names(kind):
+    if kind not in _REGISTRIES or name not in _REGISTRIES[kind]:
         raise ValueError(f"the {kind} {name!r} is not registered here")
     try:
-        return dataclasses.replace(_build(kind, name), **fields)
+        return dataclasses.replace(_REGISTRIES[kind].build(name), **fields)
     except TypeError as error:
         raise ValueError(f"the {kind} {name!r} has other fields here ({error})") from None

@@ -22,12 +22,15 @@ class Registry(Generic[T]):
     def register(self, name: str, build: Callable[[], T]) -> None:
         self._classes[name] = build
 
+    def build(self, name: str) -> T:
+        return self._classes[name]()
+
     def get(self, spec: str | T | Callable[..., Any]) -> T:
         """The term named or given by `spec`; ValueError names what was expected."""
         if isinstance(spec, self._base):
             return spec
         if isinstance(spec, str) and spec in self._classes:
-            return self._classes[spec]()
+            return self.build(spec)
         if self._from_callable is not None and callable(spec) and not isinstance(spec, type):
             return self._from_callable(spec)
         raise ValueError(
@@ -37,7 +40,7 @@ class Registry(Generic[T]):
 
     def name_of(self, term: Any) -> str | None:
         """The name the class of `term` is registered under; of a smooth function, its own."""
-        return next((name for name in self if _kind(self.get(name)) == _kind(term)), None)
+        return next((name for name in self if _kind(self.build(name)) == _kind(term)), None)
 
     def __contains__(self, name: object) -> bool:
         return name in self._classes

@@ -12,6 +12,7 @@ digits of q in float32.
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -59,3 +60,17 @@ class Loss:
     def initial_output(self, y: Array) -> Array:
         """The z_L a run of the authors' code starts from: +-1 for classes."""
         return 2 * y - 1 if self.classifies else y
+
+
+def wright_omega(x: Array) -> Array:
+    """The w > 0 with w + ln w = x, by Newton on that equation from an asymptotic start."""
+    w = jnp.where(x > 1, x - jnp.log(jnp.maximum(x, 1.0)), jnp.exp(jnp.minimum(x, 1.0) - 0.5))
+    w = jnp.maximum(w, np.finfo(x.dtype).tiny)
+
+    def improve(_: int, w: Array) -> Array:
+        # In ln w the equation is convex and Newton cannot leave w > 0.
+        # Kept above zero: at w = 0 the next log would give 0 * inf.
+        w = w * jnp.exp((x - w - jnp.log(w)) / (1 + w))
+        return jnp.maximum(w, np.finfo(x.dtype).tiny)
+
+    return jax.lax.fori_loop(0, 6, improve, w)

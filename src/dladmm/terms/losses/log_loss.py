@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dladmm.terms.losses.base import Loss
-from dladmm.terms.losses.special import wright_omega
+from dladmm.terms.losses.base import Loss, wright_omega
 
 
 @dataclass(frozen=True)
