@@ -7,15 +7,19 @@ from dladmm._version import __version__
 from dladmm.core.engine.process import keep_compiled_programs, respect_thread_limits
 
 if TYPE_CHECKING:
-    from dladmm.core.certificate import Certificate
-    from dladmm.core.options import Options
-    from dladmm.core.params import Params, forward
-    from dladmm.core.problem import Problem
-    from dladmm.core.results import Progress, Result, Status
-    from dladmm.core.solve import solve
-    from dladmm.estimators import DLADMMClassifier, DLADMMRegressor
-    from dladmm.io.checkpoints import Checkpoints
-    from dladmm.io.model_file import ModelFileError
+    from dladmm.core.certificate import Certificate as Certificate
+    from dladmm.core.options import Options as Options
+    from dladmm.core.params import Params as Params
+    from dladmm.core.params import forward as forward
+    from dladmm.core.problem import Problem as Problem
+    from dladmm.core.results import Progress as Progress
+    from dladmm.core.results import Result as Result
+    from dladmm.core.results import Status as Status
+    from dladmm.core.solve import solve as solve
+    from dladmm.estimators import DLADMMClassifier as DLADMMClassifier
+    from dladmm.estimators import DLADMMRegressor as DLADMMRegressor
+    from dladmm.io.checkpoints import Checkpoints as Checkpoints
+    from dladmm.io.model_file import ModelFileError as ModelFileError
 
 respect_thread_limits()
 keep_compiled_programs()
@@ -37,22 +41,7 @@ _HOME = {
     "solve": "dladmm.core.solve",
 }
 
-__all__ = [
-    "Certificate",
-    "Checkpoints",
-    "DLADMMClassifier",
-    "DLADMMRegressor",
-    "ModelFileError",
-    "Options",
-    "Params",
-    "Problem",
-    "Progress",
-    "Result",
-    "Status",
-    "__version__",
-    "forward",
-    "solve",
-]
+__all__ = [*_HOME, "__version__"]
 
 
 def __getattr__(name: str) -> Any:

@@ -4,7 +4,7 @@ from evaluation_records import MACHINE, RECORDS, SCALE
 
 from dladmm.paper import settings as paper
 from dladmm.paper.claims import claims_table
-from dladmm.paper.markdown import summary
+from dladmm.paper.tables import summary
 
 
 def lines_of(records):

@@ -46,22 +46,15 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: no infinities or NaN."""
-        plain = asdict(self)
-        return {
-            key: None if isinstance(value, float) and not math.isfinite(value) else value
-            for key, value in plain.items()
-        }
+        unknown = lambda value: isinstance(value, float) and not math.isfinite(value)  # noqa: E731
+        return {key: None if unknown(value) else value for key, value in asdict(self).items()}
 
     def summary(self) -> str:
         """The certificate in plain words."""
         lines = [f"{self.method}: {self.status} after {self.n_iter} {self.unit}"]
-        if self.has_penalties:
-            lines += self._relaxed_lines()
-        else:
-            lines += self._restored_lines()
-        return "\n".join(
-            [*lines, *(f"  {name:<21} {text}" for name, text in self.theorems.items())]
-        )
+        lines += self._relaxed_lines() if self.has_penalties else self._restored_lines()
+        lines += [f"  {name:<21} {text}" for name, text in self.theorems.items()]
+        return "\n".join(lines)
 
     @property
     def has_penalties(self) -> bool:
@@ -133,18 +126,16 @@ def certify(
         if drop < -tolerance * scale:
             rises.append((k, -drop / scale))
         before = row
-    last: Mapping[str, float] = rows[-1] if rows else {}
-    rho = last.get("rho", math.nan)
+    ends = ("rho", "nu", "c_k", "k_c_k", "residual", "gap")
+    last = {name: rows[-1].get(name, math.nan) if rows else math.nan for name in ends}
     guarantee = method.guarantee(Account(rows, drops, mass, lemma2_at_start))
     accepted = [row["accepted"] for row in rows if "accepted" in row]
     return Certificate(
         method=method.name,
         status=status,
         n_iter=len(rows),
-        rho=rho,
-        nu=last.get("nu", math.nan),
         lipschitz=H,
-        rho_exceeds_2H=bool(rho > 2 * H),
+        rho_exceeds_2H=bool(last["rho"] > 2 * H),
         lemma2_at_start=lemma2_at_start,
         lemma2_violation=max((row["lemma2"] for row in rows if "lemma2" in row), default=math.nan),
         rises=len(rises),
@@ -153,13 +144,10 @@ def certify(
         rise_tolerance=tolerance,
         sufficient_descent=guarantee.sufficient_descent,
         least_C2=guarantee.least_C2,
-        c_k=last.get("c_k", math.nan),
-        k_c_k=last.get("k_c_k", math.nan),
         subgradient_norm=subgradient_norm,
-        residual=last.get("residual", math.nan),
-        gap=last.get("gap", math.nan),
         accepted=sum(accepted) / len(accepted) if accepted else math.nan,
         theorems=guarantee.theorems,
         objective=method.objective_name,
         unit=method.unit,
+        **last,
     )

@@ -25,12 +25,12 @@ def _one_of(name: str, value: Any, allowed: Any) -> None:
         raise ValueError(f"{name}={value!r} is unknown; expected one of {', '.join(allowed)}")
 
 
-def _integer(name: str, value: Any, least: int) -> None:
+def check_integer(name: str, value: Any, least: int) -> None:
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
         raise ValueError(f"{name}={value!r} is not valid; expected an integer >= {least}")
 
 
-def _not_negative(name: str, value: Any) -> None:
+def check_not_negative(name: str, value: Any) -> None:
     if not isinstance(value, Real) or not 0 <= float(value) < float("inf"):
         raise ValueError(f"{name}={value!r} is not valid; expected a number >= 0")
 
@@ -44,7 +44,7 @@ def checked_method(problem: Problem, options: Options) -> Method:
     _one_of("dual_start", options.dual_start, DUAL_STARTS)
     _one_of("dtype", options.dtype, DTYPES)
     if options.batch_size is not None:
-        _integer("batch_size", options.batch_size, 1)
+        check_integer("batch_size", options.batch_size, 1)
     if not isinstance(options.step_rule, ClosedForm | Backtracking):
         _one_of("step_rule", options.step_rule, STEP_RULES)
     for name, least in (
@@ -55,10 +55,10 @@ def checked_method(problem: Problem, options: Options) -> Method:
         ("max_recoveries", 0),
         ("seed", 0),
     ):
-        _integer(name, getattr(options, name), least)
+        check_integer(name, getattr(options, name), least)
     if options.tol is not None:
-        _not_negative("tol", options.tol)
-    _not_negative("residual_tol", options.residual_tol)
+        check_not_negative("tol", options.tol)
+    check_not_negative("residual_tol", options.residual_tol)
     make_schedule("rho", options.rho_schedule, 1.0 if options.rho is None else options.rho)
     make_schedule("nu", options.nu_schedule, options.nu)
     method = method_for(problem, options)

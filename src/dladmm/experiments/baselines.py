@@ -128,25 +128,26 @@ def full_batch(
     problem: Problem, arrays: Arrays, params: Params, seed: int, *, name: str, rate: float
 ) -> Trainer:
     """An optax optimiser on all samples at once."""
-    data = padded_data(problem, arrays, with_gram=False)
-    memory, step_size = beginning(name, params), jnp.asarray(rate, arrays[0].dtype)
-    while True:
-        params, memory, before = jax.block_until_ready(
-            gradient_step(name, problem, data, step_size, params, memory)
-        )
-        yield Made(params, before)
+    yield from _full_batch(gradient_step, beginning, problem, arrays, params, rate, name)
 
 
 def full_batches(
     problem: Problem, arrays: Arrays, starts: Sequence[Params], rates: Sequence[float], name: str
 ) -> Trainer:
     """`full_batch` of several starts and rates, pair by pair, as one vectorised program."""
-    data = padded_data(problem, arrays, with_gram=False)
     params = jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
-    memory, sizes = jax.vmap(partial(beginning, name))(params), jnp.asarray(rates, arrays[0].dtype)
+    begin = lambda name, params: jax.vmap(partial(beginning, name))(params)  # noqa: E731
+    yield from _full_batch(gradient_steps, begin, problem, arrays, params, rates, name)
+
+
+def _full_batch(
+    step: Any, begin: Any, problem: Problem, arrays: Arrays, params: Params, rates: Any, name: str
+) -> Trainer:
+    data = padded_data(problem, arrays, with_gram=False)
+    memory, sizes = begin(name, params), jnp.asarray(rates, arrays[0].dtype)
     while True:
         params, memory, before = jax.block_until_ready(
-            gradient_steps(name, problem, data, sizes, params, memory)
+            step(name, problem, data, sizes, params, memory)
         )
         yield Made(params, before)
 
@@ -209,13 +210,10 @@ def torch_adam(
     """PyTorch's Adam on mini-batches of the same network."""
     import torch
 
-    from dladmm.export.torch_modules import activation_module, layer_module
+    from dladmm.export.torch_modules import modules_of
 
-    modules: list[torch.nn.Module] = []
-    for l, layer in enumerate(problem.layers):
-        modules.append(layer_module(layer, params.W[l], params.b[l], None))
-        if l < problem.n_layers - 1:
-            modules.append(activation_module(problem.activations[l]))
+    blocks = list(zip(problem.layers, params.W, params.b, strict=True))
+    modules = modules_of(blocks, problem.activations, None)
     linears = [module for module in modules if isinstance(module, torch.nn.Linear)]
     network = torch.nn.Sequential(*modules)
     optimiser = torch.optim.Adam(network.parameters(), lr=rate)

@@ -1,6 +1,6 @@
 """PyTorch modules for a network's layers and activations, and back."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -135,6 +135,20 @@ def put_weights(linear: nn.Linear, W: np.ndarray, b: np.ndarray) -> None:
         linear.bias.copy_(torch.from_numpy(np.array(b)))
 
 
+def modules_of(
+    blocks: Sequence[tuple[Layer, Any, Any]],
+    between: Sequence[Activation],
+    dtype: torch.dtype | None,
+) -> list[nn.Module]:
+    """Each layer with its W and b, and the activations between them."""
+    modules: list[nn.Module] = []
+    for l, (layer, W, b) in enumerate(blocks):
+        modules.append(layer_module(layer, W, b, dtype))
+        if l < len(between):
+            modules.append(activation_module(between[l]))
+    return modules
+
+
 def to_torch(estimator: Any, dtype: torch.dtype | None = None) -> nn.Sequential:
     """A Sequential that returns what `predict_proba` (classes) or `predict` (values) returns.
 
@@ -144,11 +158,7 @@ def to_torch(estimator: Any, dtype: torch.dtype | None = None) -> nn.Sequential:
     "quantized_relu") and a z lies within rounding of the jump.
     """
     network = network_of(estimator)
-    modules: list[nn.Module] = []
-    for l, (layer, W, b) in enumerate(network.blocks):
-        modules.append(layer_module(layer, W, b, dtype))
-        if l < len(network.activations):
-            modules.append(activation_module(network.activations[l]))
+    modules = modules_of(network.blocks, network.activations, dtype)
     if network.link == "one_vs_rest":
         modules.append(nn.LogSigmoid())  # sigmoid_j / sum sigmoid is the softmax of log sigmoid
     if network.has_probabilities:

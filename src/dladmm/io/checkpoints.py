@@ -16,19 +16,18 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from numbers import Real
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
 from dladmm.core import former
 from dladmm.core.engine.devices import over_processes, refused_together, texts_of_processes
 from dladmm.core.snapshot import Snapshot, differences
+from dladmm.core.validation import check_integer, check_not_negative
 
 DEFAULT_MINUTES = 10.0
 # How long a process waits for the others to have written their parts.
@@ -61,14 +60,11 @@ class Checkpoints:
     warn: Callable[[str], None] = _warn
 
     def __post_init__(self) -> None:
-        for name, value in (("every", self.every), ("keep", self.keep)):
-            if value is None and name == "every":
-                continue
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise ValueError(f"{name}={value!r} is not valid; expected an integer >= 1")
-        minutes = self.minutes
-        if minutes is not None and not (isinstance(minutes, Real) and 0 <= minutes < float("inf")):
-            raise ValueError(f"minutes={minutes!r} is not valid; expected a number >= 0")
+        check_integer("keep", self.keep, 1)
+        if self.every is not None:
+            check_integer("every", self.every, 1)
+        if self.minutes is not None:
+            check_not_negative("minutes", self.minutes)
 
     def open(self, identity: Mapping[str, Any]) -> CheckpointFolder:
         return CheckpointFolder(self, dict(identity))

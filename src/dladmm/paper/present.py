@@ -7,11 +7,11 @@ from typing import Any
 from dladmm.experiments.plots import plot_picture
 from dladmm.io.files import write_file
 from dladmm.paper.claims import claims_table
-from dladmm.paper.markdown import summary
 from dladmm.paper.page import report_page
 from dladmm.paper.panels import pictures
 from dladmm.paper.records import read_record
 from dladmm.paper.reproduce import PIECES
+from dladmm.paper.tables import summary
 
 
 def present(folder: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the HTML report and its Markdown summary both tabulate, from records alone."""
+"""What the HTML report and the Markdown summary both tabulate, from records alone; the summary."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -7,6 +7,8 @@ from dladmm.paper import settings as paper
 from dladmm.paper.claims import WORDS
 from dladmm.paper.timings import table_cells
 from dladmm.paper.verdicts import NoRecord, Records
+
+BAR = r"\|"  # within a cell of Markdown
 
 
 class Bold(str):
@@ -111,3 +113,25 @@ def _machine(machine: Mapping[str, Any]) -> str:
         f"{name} {machine[name]}" for name in ("python", "jax", "optax", "numpy", "dladmm")
     )
     return f"{machine['processor']}, {machine['cores']} cores, {versions}, {machine['date']}"
+
+
+def summary(records: Records, claims: Sequence[Mapping[str, Any]]) -> str:
+    """Everything that is not a curve, as Markdown."""
+    parts = ["# The evaluation of dlADMM (KDD 2019)", "## Claims of Section 5"]
+    parts.append(_markdown_table(claims_cells(claims)))
+    for piece, words in (("table2", "neurons"), ("table3", "training samples")):
+        for table in seconds_tables(records[piece]) if piece in records else ():
+            title = f"## Table {piece[-1]}: seconds per iteration by {words}, {table.title}"
+            parts += [title, table.note, _markdown_table(table.cells())]
+    parts += ["## Settings and versions", _markdown_table(settings_cells(records))]
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown_table(table: Table) -> str:
+    lines = [table.heads, ["---"] * len(table.heads), *table.rows]
+    return "\n".join(f"| {' | '.join(map(_markdown_cell, line))} |" for line in lines)
+
+
+def _markdown_cell(cell: Cell) -> str:
+    text, below = (cell, "") if isinstance(cell, str) else cell
+    return (text + (f"<br>*{below}*" if below else "")).replace("|", BAR)

@@ -10,9 +10,9 @@ from dladmm.core.data import Data
 from dladmm.core.problem import Problem
 from dladmm.core.relaxed.state import State
 from dladmm.core.relaxed.step_rules import SweepOptions
-from dladmm.core.relaxed.units import Step
 from dladmm.core.relaxed.updates import (
     Phi,
+    Step,
     update_a,
     update_b,
     update_z,

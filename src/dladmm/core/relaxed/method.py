@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from math import isfinite, prod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ from dladmm.core.relaxed.state import STATE, Rows, State, refreshed, state_from_
 from dladmm.core.relaxed.step_rules import SweepOptions
 from dladmm.core.relaxed.sweep import Record, dladmm_sweep
 from dladmm.core.relaxed.theory import dladmm_guarantee
-from dladmm.core.relaxed.units import unit_parts
+from dladmm.core.relaxed.weight_updates import unit_parts
 
 Sweep = Callable[[Problem, SweepOptions, Data, State, Array, Array], tuple[State, Record]]
 
@@ -122,10 +122,10 @@ class Relaxed(Method):
         return state_of(refreshed(self.problem, data, state.rows, state.params), state.params)
 
     def objective(self, data: Data, state: State, penalties: Penalties) -> float:
-        return float(_lagrangian_value(self.problem, data, state, *penalties))
+        return float(_measured(_value, self.problem, data, state, *penalties))
 
     def stationarity(self, data: Data, state: State, penalties: Penalties) -> float:
-        return float(_stationarity(self.problem, data, state, *penalties))
+        return float(_measured(subgradient_norm, self.problem, data, state, *penalties))
 
     def split(self, state: State) -> tuple[Rows, Params]:
         return state.rows, state.params
@@ -216,15 +216,15 @@ class ADMM(Relaxed):
         return Guarantee({"Theorems 1-3": f"do not cover method {self.name!r}"})
 
 
-@partial(jax.jit, static_argnames="problem")
-def _lagrangian_value(problem: Problem, data: Data, state: State, rho: Array, nu: Array) -> Array:
-    own = lambda *where: lagrangian(problem, *where).value  # noqa: E731
-    into = (DATA, STATE, EVERYWHERE, EVERYWHERE)
-    return spread(data.samples, own, into, EVERYWHERE)(data, state, rho, nu)
+def _value(*given: Any) -> Array:
+    return lagrangian(*given).value
 
 
-@partial(jax.jit, static_argnames="problem")
-def _stationarity(problem: Problem, data: Data, state: State, rho: Array, nu: Array) -> Array:
-    own = partial(subgradient_norm, problem)
+@partial(jax.jit, static_argnames=("measure", "problem"))
+def _measured(
+    measure: Callable[..., Array], problem: Problem, data: Data, state: State, rho: Array, nu: Array
+) -> Array:
+    """A scalar of the whole state, on all its devices."""
     into = (DATA, STATE, EVERYWHERE, EVERYWHERE)
-    return spread(data.samples, own, into, EVERYWHERE)(data, state, rho, nu)
+    own = spread(data.samples, partial(measure, problem), into, EVERYWHERE)
+    return own(data, state, rho, nu)

@@ -10,6 +10,8 @@ and is always evaluated in this form: a difference of two values of phi would ca
 Gradients are divided by c (W) or nu (a) first, so that nothing underflows at rho = nu = 1e-6.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -20,7 +22,6 @@ from dladmm.core.engine.buffers import in_memory_of, stored_after
 from dladmm.core.engine.loops import repeat_while
 from dladmm.core.engine.walks import Folded, Samples
 from dladmm.core.relaxed.step_rules import Backtracking, ClosedForm, StepRule
-from dladmm.core.relaxed.units import Step
 from dladmm.core.relaxed.zl_solvers import zl_solvers
 from dladmm.terms.activations import Activation
 from dladmm.terms.layers import Layer
@@ -40,6 +41,30 @@ class Phi(NamedTuple):
     z: Array
     u_over_rho: Array | None
     c: Array
+
+
+class Step(NamedTuple):
+    """A W or a update's record: sum of omega |D|^2, least theta or tau, trials, and failures."""
+
+    moved: Array
+    curvature: Array
+    trials: Array
+    exhausted: Array
+
+    @classmethod
+    def none(cls, dtype: jnp.dtype) -> Step:
+        """No step at all."""
+        zero = jnp.zeros((), jnp.int32)
+        return cls(jnp.zeros((), dtype), jnp.full((), jnp.inf, dtype), zero, zero)
+
+    def joined(self, other: Step) -> Step:
+        """Two steps on different units as one."""
+        return Step(
+            self.moved + other.moved,
+            jnp.minimum(self.curvature, other.curvature),
+            jnp.maximum(self.trials, other.trials),
+            jnp.maximum(self.exhausted, other.exhausted),
+        )
 
 
 def residual(p: Array, b: Array, z: Array, u_over_rho: Array | None) -> Array:

@@ -1,9 +1,13 @@
-"""The W update: a majorised step on each row, in closed form or by backtracking on its prox."""
+"""The W update: a majorised step on each row, in closed form or by backtracking on its prox.
+
+The rows of W are the units of a layer: phi separates over them, as over the samples.
+"""
 
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -11,11 +15,13 @@ from jax import Array
 from dladmm.core.engine.loops import repeat_while
 from dladmm.core.engine.walks import Folded, Samples
 from dladmm.core.relaxed.step_rules import Backtracking, StepRule
-from dladmm.core.relaxed.units import Step, unit_parts, walk_units
-from dladmm.core.relaxed.updates import Phi, failed, grow, least, residual
+from dladmm.core.relaxed.updates import Phi, Step, failed, grow, least, residual
 from dladmm.terms.layers import Layer
 from dladmm.terms.regularizers import Regularizer
 from dladmm.terms.sums import inner
+
+# Units are taken in this many parts, if each still has so many: narrower products are slow.
+PARTS, LEAST_UNITS = 4, 100
 
 
 def update_W(
@@ -73,6 +79,47 @@ def _image(
 
     image, folded = samples.at_once(a_prev).walk(body, memory, a_prev)
     return image, folded.sum
+
+
+def unit_parts(layer: Layer, rule: StepRule) -> int:
+    """The parts in which a W update takes a layer's units; one theta for all needs them all."""
+    return 1 if rule.scalar else max(1, min(PARTS, layer.units // LEAST_UNITS))
+
+
+def walk_units(
+    body: Callable[[Array, Any, Array], tuple[Array, Array, Step, Array]],
+    p: Array,
+    by_unit: Any,
+    parts: int,
+) -> tuple[Array, Array, Step]:
+    """body(p, by_unit, memory) -> (p, step, record, memory) for a part of the units at a time.
+
+    Units are the columns of p and the rows of all else; `memory` is shaped like their part of p,
+    and the only part of A(G, a_prev) that is ever held.
+    """
+    n = p.shape[-1]
+    size = -(-n // parts)
+    memory = jnp.empty((*p.shape[:-1], size), p.dtype)
+    if parts == 1:
+        return body(p, by_unit, memory)[:3]
+
+    def advance(first: Array | int, carry: Any, size: int) -> Any:
+        p, step, record, memory = carry
+        cut = partial(jax.lax.dynamic_slice_in_dim, start_index=first, slice_size=size)
+        put = partial(jax.lax.dynamic_update_slice_in_dim, start_index=first)
+        own = jax.tree.map(partial(cut, axis=0), by_unit)
+        new_p, new_step, more, memory = body(cut(p, axis=-1), own, memory)
+        return put(p, new_p, axis=-1), put(step, new_step, axis=0), record.joined(more), memory
+
+    carry = (p, jnp.zeros((n, 1), p.dtype), Step.none(p.dtype), memory)
+    whole, rest = divmod(n, size)
+    p, step, record, _ = jax.lax.fori_loop(
+        0, whole, lambda k, carry: advance(k * size, carry, size), carry
+    )
+    if rest:
+        smaller = jnp.empty((*p.shape[:-1], rest), p.dtype)
+        p, step, record, _ = advance(whole * size, (p, step, record, smaller), rest)
+    return p, step, record
 
 
 def update_W_twice(
