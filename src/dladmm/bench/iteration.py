@@ -12,9 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dladmm.bench.products import floor_seconds, iteration_products
-from dladmm.core.data import Data, make_data
+from dladmm.core.data import Data, padded_data
 from dladmm.core.engine.process import return_freed_memory
-from dladmm.core.engine.walks import blocks_for
 from dladmm.core.initial import initial_params
 from dladmm.core.memory import kernel_figure
 from dladmm.core.params import Params
@@ -97,15 +96,11 @@ def bench_iteration(
 
 def random_run(problem: Problem, n_samples: int) -> tuple[Data, State]:
     """Data of the right shape and the state of a forward pass, padded as `solve` pads."""
-    blocks, padding = blocks_for(n_samples)
-    rows = n_samples + padding
-    rng = np.random.default_rng(0)
-    x = jnp.asarray(rng.random((rows, *problem.in_shape), dtype=np.float32))
-    x.block_until_ready()  # what was copied on its way is gone before the state is there
-    (n_out,) = problem.out_shape
-    y = jax.nn.one_hot(rng.integers(0, n_out, rows), n_out)
-    weights = jnp.asarray((np.arange(rows) < n_samples).astype(np.float32)) if padding else None
-    data = make_data(problem, x, y, weights, blocks)
+    rng, (n_out,) = np.random.default_rng(0), problem.out_shape
+    x = rng.random((n_samples, *problem.in_shape), dtype=np.float32)
+    y = np.eye(n_out, dtype=np.float32)[rng.integers(0, n_out, n_samples)]
+    data = jax.block_until_ready(padded_data(problem, (x, y, None), with_gram=True))
+    del x, y  # what was copied on its way is gone before the state is there
     params = initial_params(problem, "he", 0, jnp.dtype("float32"))
     return data, jax.block_until_ready(state_from_params(problem, params, data, True))
 

@@ -65,12 +65,9 @@ def compare(
     picture = out / "compare.png"
     plot_compare(runs, picture, f"{data}: {len(setup.arrays[0]):,} rows, hidden {hidden}")
     last = [
-        {
-            "method": run["method"],
-            "seed": run["seed"],
-            # A run that broke down at once has no iteration to show.
-            **{key: finite(run[key][-1]) if run[key] else None for key in SHOWN},
-        }
+        # A run that broke down at once has no iteration to show.
+        {"method": run["method"], "seed": run["seed"]}
+        | {key: finite(run[key][-1]) if run[key] else None for key in SHOWN}
         for run in runs
     ]
     if as_json:
@@ -104,16 +101,14 @@ def setup_of(source: Source, samples: int | None, hidden: Sequence[int]) -> Setu
     preprocessing, X, y, test = training_rows(source, Path(), by_batches=False)
     classes = preprocessing.target.task == "classification"
     if test is None:
-        strata = y if classes else None
-        X, X_test, y, y_test = train_test_split(
-            X, y, test_size=0.25, random_state=0, stratify=strata
-        )
+        how = {"test_size": 0.25, "random_state": 0, "stratify": y if classes else None}
+        X, X_test, y, y_test = train_test_split(X, y, **how)
     else:
         X_test, y_test = encoded(preprocessing, test)
     X, y = X[:samples], y[:samples]
     if classes:
         names = np.unique(np.concatenate([y, y_test]))
-        Y, Y_test = (np.eye(len(names))[np.searchsorted(names, v)] for v in (y, y_test))
+        Y, Y_test = (v[:, None] == names for v in (y, y_test))
     else:
         Y, Y_test = (np.asarray(v, dtype=float).reshape(len(v), -1) for v in (y, y_test))
     loss = "log_loss" if classes else "squared_error"

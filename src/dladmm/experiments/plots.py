@@ -89,7 +89,7 @@ def _draw(axes: Axes, panel: Panel) -> None:
             "color": line.colour,
             "linestyle": "--" if line.dashed else "-",
             "linewidth": 2.2 if line.wide else 1.3,
-            "marker": "o" if 2 < len(line.x) < 10 else None,
+            "marker": "o" if len(line.x) < 10 and line.label[0] != "_" else None,
             "markersize": 3,
             "zorder": 3 if line.wide else 2,
         }

@@ -21,12 +21,8 @@ from dladmm.terms.activations import Activation
 from dladmm.terms.layers import Dense, Layer
 
 OPSET, ML_OPSET, IR_VERSION = 17, 3, 8
-FLOAT, DOUBLE, INT64, STRING = (
-    TensorProto.FLOAT,
-    TensorProto.DOUBLE,
-    TensorProto.INT64,
-    TensorProto.STRING,
-)
+FLOAT, DOUBLE = TensorProto.FLOAT, TensorProto.DOUBLE
+INT64, STRING = TensorProto.INT64, TensorProto.STRING
 # Keeps the names of values inside the graph apart from the names of a table's columns.
 PREFIX = "dladmm:"
 
@@ -180,10 +176,11 @@ def add_class_outputs(g: GraphBuilder, network: Network, z: str, classes: np.nda
     """`label`, and `probabilities` as predict_proba has them or, for the hinge loss, `scores`."""
     n_outputs = network.n_outputs
     labels = np.asarray(classes.tolist())  # strings held as objects become strings
-    kind = {"U": STRING, "i": INT64, "u": INT64, "b": TensorProto.BOOL, "f": DOUBLE}.get(
-        labels.dtype.kind
-    )
-    if kind is None:
+    kinds: dict[str, tuple[int, Any]] = {
+        "U": (STRING, object), "i": (INT64, int), "u": (INT64, int),
+        "b": (TensorProto.BOOL, bool), "f": (DOUBLE, np.float64),
+    }  # fmt: skip
+    if labels.dtype.kind not in kinds:
         raise ValueError(
             f"classes_ of dtype {classes.dtype} cannot be exported to ONNX;"
             " expected numbers, booleans or strings"
@@ -193,7 +190,7 @@ def add_class_outputs(g: GraphBuilder, network: Network, z: str, classes: np.nda
     else:
         positive = g.add("Greater", z, g.constant(0.0))
         code = g.add("Squeeze", g.add("Cast", positive, to=INT64), g.constant([1], np.int64))
-    dtype = object if kind == STRING else {"f": np.float64, "b": bool}.get(labels.dtype.kind, int)
+    kind, dtype = kinds[labels.dtype.kind]
     g.output(g.add("Gather", g.constant(labels, dtype), code), "label", kind, [None])
     if not network.has_probabilities:
         g.output(g.cast(z, FLOAT), "scores", FLOAT, [None, n_outputs])

@@ -30,7 +30,7 @@ class Claim:
 
     place: str
     data: str
-    words: str
+    claim: str
     paper: str
     variant: str
     test: Callable[[], Verdict]
@@ -44,18 +44,13 @@ def claims_table(records: Records) -> list[dict[str, Any]]:
             verdict = claim.test()
         except NoRecord:
             verdict = None
-        rows.append(
-            {
-                "place": claim.place,
-                "data": claim.data,
-                "claim": claim.words,
-                "paper": claim.paper,
-                "variant": claim.variant,
-                "ours": verdict.ours if verdict else None,
-                "holds": bool(verdict.holds) if verdict else None,
-                "why": verdict.why if verdict and not verdict.holds else None,
-            }
-        )
+        said = {key: value for key, value in vars(claim).items() if key != "test"}
+        ours = {
+            "ours": verdict.ours if verdict else None,
+            "holds": bool(verdict.holds) if verdict else None,
+            "why": verdict.why if verdict and not verdict.holds else None,
+        }
+        rows.append(said | ours)
     return rows
 
 

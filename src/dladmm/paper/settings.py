@@ -115,7 +115,7 @@ class Scale:
     grid_iterations: int
     neurons: tuple[int, ...]
     sizes: Mapping[str, tuple[int, ...]]
-    timed_iterations: int  # in each of the two passes over rho
+    timed_iterations: int = 3  # in each of the two passes over rho
     iterations: int = 200  # of the accuracy figures; rho grows half-way
     convergence_iterations: int = 200
     with_between: bool = False
@@ -135,7 +135,6 @@ FULL = Scale(
     grid_iterations=50,
     neurons=NEURONS,
     sizes=SIZES,
-    timed_iterations=3,
 )
 QUICK = Scale(
     name="quick",
@@ -147,7 +146,6 @@ QUICK = Scale(
     grid_iterations=30,
     neurons=(20, 40, 60, 80, 100),
     sizes=dict.fromkeys(DATA, (400, 800, 1_200, 1_600, 2_000)),
-    timed_iterations=3,
     iterations=50,
     with_between=True,
 )
