@@ -16,6 +16,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -183,9 +184,8 @@ class CheckpointFolder:
             problem = _first_line(error)
         causes = [text for text in texts_of_processes(problem) if text]
         if causes:
-            cause = min(
-                causes, key=lambda text: "Barrier timed out" in text
-            )  # who waited knows less
+            # Who waited knows less.
+            cause = min(causes, key=lambda text: "Barrier timed out" in text)
             self.settings.warn(
                 f"a checkpoint could not be written to {self.settings.folder}, and the run goes"
                 f" on: {cause}"
@@ -244,10 +244,8 @@ class CheckpointFolder:
             if hashlib.sha256(record["text"].encode()).hexdigest() != record["sha256"]:
                 raise ValueError("its records do not match their checksum")
             kept = json.loads(record["text"])
-            other = differences(
-                former.upgraded_identity(kept["identity"], self.identity), self.identity
-            )
-            if other:
+            identity = former.upgraded_identity(kept["identity"], self.identity)
+            if other := differences(identity, self.identity):
                 raise _OtherRunError(
                     f"the checkpoint of iteration {step} in {self.settings.folder} is of another"
                     f" run: it has {other}"
@@ -255,7 +253,12 @@ class CheckpointFolder:
             if former.is_former(kept["identity"]):
                 like = former.former_shape(like)
             wanted = shapes(like)
-            how = {name: _restore_args(self.ocp, v) for name, v in wanted.items()}
+            # Not strict: another number of devices has another padding, of zeros at the end.
+            placed = partial(self.ocp.ArrayRestoreArgs, strict=False)
+            how = {
+                name: placed(sharding=v.sharding, global_shape=v.shape, dtype=v.dtype)
+                for name, v in wanted.items()
+            }
             restore = args.PyTreeRestore(item=wanted, restore_args=how)
             arrays = reader.restore(step, args=args.Composite(arrays=restore))["arrays"]
         return unflat(arrays, like, kept["plain"]), kept["digest"]
@@ -306,9 +309,8 @@ def shapes(like: Snapshot) -> dict[str, jax.ShapeDtypeStruct]:
     """What `flat` would give, without computing it."""
 
     def shape(v: Array) -> jax.ShapeDtypeStruct:
-        if _is_wide(v):
-            return jax.ShapeDtypeStruct((*v.shape, 2), jnp.uint32, sharding=v.sharding)
-        return jax.ShapeDtypeStruct(v.shape, v.dtype, sharding=v.sharding)
+        kind = ((*v.shape, 2), jnp.uint32) if _is_wide(v) else (v.shape, v.dtype)
+        return jax.ShapeDtypeStruct(*kind, sharding=v.sharding)
 
     return {name: shape(v) for name, v in _named(like).items()}
 
@@ -331,13 +333,6 @@ def _named(snapshot: Snapshot) -> dict[str, Array]:
 
 def _is_wide(v: Array) -> bool:
     return v.dtype.itemsize == 8
-
-
-def _restore_args(ocp: Any, v: jax.ShapeDtypeStruct) -> Any:
-    # Not strict: another number of devices has another padding, of zeros at the end.
-    return ocp.ArrayRestoreArgs(
-        sharding=v.sharding, global_shape=v.shape, dtype=v.dtype, strict=False
-    )
 
 
 def _orbax() -> Any:

@@ -100,7 +100,8 @@ def _header(path: Path, data: bytes) -> dict[str, Any]:
     """The safetensors header: its length in 8 bytes, then JSON."""
     length = int.from_bytes(data[:_LENGTH_BYTES], "little")
     raw = data[_LENGTH_BYTES : _LENGTH_BYTES + length]
-    if not data or (len(data) < length + _LENGTH_BYTES and _begins_like_a_model(raw)):
+    like_a_model = raw and (raw.startswith(_OPENING) or _OPENING.startswith(raw))
+    if not data or (len(data) < length + _LENGTH_BYTES and like_a_model):
         _truncated(path, len(data), max(_LENGTH_BYTES, length + _LENGTH_BYTES))
     try:
         header = json.loads(raw)
@@ -111,10 +112,6 @@ def _header(path: Path, data: bytes) -> dict[str, Any]:
     if raw.startswith(_OPENING):
         raise ModelFileError(f"{path} is corrupted: its header is not valid JSON")
     raise ModelFileError(f"{path} is foreign: not a safetensors file, so not a dladmm model")
-
-
-def _begins_like_a_model(raw: bytes) -> bool:
-    return bool(raw) and (raw.startswith(_OPENING) or _OPENING.startswith(raw))
 
 
 def _metadata(path: Path, text: Any) -> dict[str, Any]:
