@@ -95,15 +95,15 @@ def make_case(rng, samples=30, n_in=7, n_out=5, weights=None):
     )
 
 
-step_W = jax.jit(update_W, static_argnums=(0, 1, 2))
-step_W_twice = jax.jit(update_W_twice, static_argnums=(0, 1, 2))
-step_a = jax.jit(update_a, static_argnums=(0, 1, 2))
+step_W = jax.jit(update_W, static_argnums=(0, 1))
+step_W_twice = jax.jit(update_W_twice, static_argnums=(0, 1))
+step_a = jax.jit(update_a, static_argnums=(0, 1))
 
 
 def phi_of(case):
     """The layer's part of phi: t is half z, half dual."""
     values = (case.W, case.p, case.b, case.t / 2, case.t / 2, case.c)
-    return Phi(*(jnp.asarray(v) for v in values))
+    return Phi(case.layer, *(jnp.asarray(v) for v in values))
 
 
 def of_samples(case, blocks=1):
@@ -111,13 +111,13 @@ def of_samples(case, blocks=1):
 
 
 def take_b_step(case, samples=None):
-    return np.asarray(update_b(case.layer, phi_of(case), samples or of_samples(case)))
+    return np.asarray(update_b(phi_of(case), samples or of_samples(case)))
 
 
 def take_W_step(case, name, rule=CLOSED, blocks=1):
     regularizer = regularizers.get(name) if isinstance(name, str) else name
     a, samples = jnp.asarray(case.a), of_samples(case, blocks)
-    W, p, record = step_W(case.layer, regularizer, rule, phi_of(case), a, samples)
+    W, p, record = step_W(regularizer, rule, phi_of(case), a, samples)
     return np.asarray(W), np.asarray(p), record
 
 
@@ -125,7 +125,7 @@ def take_a_step(case, rule=CLOSED, blocks=1):
     """With the identity between a and z, so that f(z) = z is data of its own."""
     a, f_z, nu = (jnp.asarray(v) for v in (case.a, case.f_z, case.nu))
     identity, samples = activations.get("identity"), of_samples(case, blocks)
-    a, p, record = step_a(case.layer, rule, identity, a, f_z, phi_of(case), nu, samples)
+    a, p, record = step_a(rule, identity, a, f_z, phi_of(case), nu, samples)
     return np.asarray(a), np.asarray(p), record
 
 
@@ -179,7 +179,7 @@ def test_residual_subtracts_the_scaled_dual_only_where_there_is_one(rng):
 def test_update_zL_takes_the_prox_at_p_plus_b(solver, rng):
     p, b, u = rng.normal(size=(20, 3)), rng.normal(size=3), rng.uniform(-0.5, 0.5, (20, 3))
     y, rho = np.eye(3)[rng.integers(3, size=20)], 2.0
-    phi = Phi(*(None if v is None else jnp.asarray(v) for v in (None, p, b, 0 * p, None, rho)))
+    phi = Phi(None, None, *map(jnp.asarray, (p, b, 0 * p)), None, jnp.asarray(rho))
     given = (losses.get("log_loss"), solver, phi, jnp.asarray(u), jnp.asarray(y))
     z, used = update_zL(*given, Samples(None, blocks=4))
     assert int(used) == int(update_zL(*given, Samples(None))[1])
@@ -371,8 +371,8 @@ def test_update_W_twice_is_two_updates(name, rule, rng):
     W1, _, first = take_W_step(case, name, rule)
     W2, p2, second = take_W_step(case._replace(W=W1), name, rule)
     K = jnp.asarray((case.weights[:, None] * case.a).T @ case.a)
-    of_layer = (case.layer, regularizers.get(name), rule)
-    W, p, records = step_W_twice(*of_layer, phi_of(case), jnp.asarray(case.a), of_samples(case), K)
+    how = (regularizers.get(name), rule)
+    W, p, records = step_W_twice(*how, phi_of(case), jnp.asarray(case.a), of_samples(case), K)
     np.testing.assert_allclose(W, W2, rtol=EXACT_STEP, atol=EXACT_STEP)
     np.testing.assert_allclose(p, p2, rtol=EXACT_STEP, atol=EXACT_STEP)
     for got, expected in zip(records, (first, second), strict=True):

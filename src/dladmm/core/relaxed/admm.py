@@ -45,7 +45,7 @@ def admm_sweep(
             a[l] = solved.reshape(right.shape)
             z[l] = update_z(f, z[l], p[l], b[l], a[l])
         else:
-            phi = Phi(W[l], p[l], b[l], z[l], None, 2 * beta)
+            phi = Phi(layer, W[l], p[l], b[l], z[l], None, 2 * beta)
             given = (phi, state.u, data.y, data.samples)
             z[l], used = update_zL(problem.loss, options.zl_solver, *given)
     u = state.u + beta * (z[-1] - p[-1] - b[-1])

@@ -58,7 +58,8 @@ class Blocks:
     def _phi(self, l: int) -> Phi:
         """Layer l's part of phi, as it stands."""
         dual = self.u_over_rho if l == self.problem.n_layers - 1 else None
-        return Phi(self.W[l], self.p[l], self.b[l], self.z[l], dual, self.c[l])
+        layer = self.problem.layers[l]
+        return Phi(layer, self.W[l], self.p[l], self.b[l], self.z[l], dual, self.c[l])
 
     def _note(self, kind: Literal["W", "a"], step: Step, distances: dict[str, list[Array]]) -> None:
         self.steps[kind].append(step)
@@ -69,17 +70,9 @@ class Blocks:
 
     def step_a(self, l: int) -> None:
         """a_l and, with it, p_{l+1}."""
-        up = l + 1
-        self.a[l], self.p[up], step = update_a(
-            self.problem.layers[up],
-            self.options.step_rule,
-            self.problem.activations[l],
-            self.a[l],
-            self.z[l],
-            self._phi(up),
-            self.nu,
-            self.samples,
-        )
+        hidden = (self.problem.activations[l], self.a[l], self.z[l])
+        above = (self._phi(l + 1), self.nu, self.samples)
+        self.a[l], self.p[l + 1], step = update_a(self.options.step_rule, *hidden, *above)
         self._note("a", step, self.now)
 
     def step_z(self, l: int) -> None:
@@ -101,7 +94,7 @@ class Blocks:
     def step_b(self, l: int) -> None:
         """b_l."""
         old = self.b[l]
-        self.b[l] = update_b(self.problem.layers[l], self._phi(l), self.samples)
+        self.b[l] = update_b(self._phi(l), self.samples)
         self.now["b"].append(jnp.sum((self.b[l] - old) ** 2))
 
     def step_W(self, l: int) -> None:
@@ -109,9 +102,8 @@ class Blocks:
         gram = self.data.gram if l == 0 else None
         if gram is not None and self.now is self.forward:
             return
-        layer, regularizer = self.problem.layers[l], self.problem.regularizers[l]
-        a_prev = self.data.x if l == 0 else self.a[l - 1]
-        block = (layer, regularizer, self.options.step_rule, self._phi(l), a_prev, self.samples)
+        how = (self.problem.regularizers[l], self.options.step_rule)
+        block = (*how, self._phi(l), self.a[l - 1] if l else self.data.x, self.samples)
         if gram is not None:
             self.W[l], self.p[l], (backward, forward) = update_W_twice(*block, gram)
             self._note("W", backward, self.backward)

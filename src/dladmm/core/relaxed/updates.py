@@ -12,15 +12,16 @@ Gradients are divided by c (W) or nu (a) first, so that nothing underflows at rh
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
 from dladmm.core.engine.buffers import in_memory_of, stored_after
 from dladmm.core.engine.loops import repeat_while
-from dladmm.core.engine.walks import Folded, Samples
+from dladmm.core.engine.walks import STATIC, Folded, Samples
 from dladmm.core.relaxed.step_rules import Backtracking, ClosedForm, StepRule
 from dladmm.core.relaxed.zl_solvers import zl_solvers
 from dladmm.terms.activations import Activation
@@ -29,12 +30,15 @@ from dladmm.terms.losses.base import Loss
 from dladmm.terms.sums import inner, total, weighted
 
 
-class Phi(NamedTuple):
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Phi:
     """One layer's part of phi, c/2 |p + b - z - u/rho|^2 with p = A(W, a_prev).
 
     c = rho for the last layer, else nu; hidden layers have no dual.
     """
 
+    layer: Layer = field(metadata=STATIC)
     W: Array
     p: Array
     b: Array
@@ -73,15 +77,15 @@ def residual(p: Array, b: Array, z: Array, u_over_rho: Array | None) -> Array:
     return r if u_over_rho is None else r - u_over_rho
 
 
-def update_b(layer: Layer, phi: Phi, samples: Samples) -> Array:
+def update_b(phi: Phi, samples: Samples) -> Array:
     """argmin_b c/2 sum_i omega_i |p_i + b - z_i - u_i/rho|^2, exactly.   (eqs. 6, 7, 12, 13)
 
     The paper's B is the curvature of one sample; over a batch it is c sum omega_i.
     """
     gap = phi.z - phi.p
     target = gap if phi.u_over_rho is None else gap + phi.u_over_rho
-    own = layer.unit_sum(target, samples.weights)
-    return samples.sum(own) / layer.unit_count(samples.mass(phi.p))
+    own = phi.layer.unit_sum(target, samples.weights)
+    return samples.sum(own) / phi.layer.unit_count(samples.mass(phi.p))
 
 
 def update_z(activation: Activation, z: Array, p: Array, b: Array, a: Array) -> Array:
@@ -119,14 +123,7 @@ def update_zL(
 
 
 def update_a(
-    layer: Layer,
-    rule: StepRule,
-    activation: Activation,
-    a: Array,
-    z: Array,
-    above: Phi,
-    nu: Array,
-    samples: Samples,
+    rule: StepRule, f: Activation, a: Array, z: Array, above: Phi, nu: Array, samples: Samples
 ) -> tuple[Array, Array, Step]:
     """A majorised step on c/2 |A(W, a) + b - z_above - u/rho|^2 + nu/2 |a - f(z)|^2.   (eqs. 3, 16)
 
@@ -140,8 +137,8 @@ def update_a(
     def body(weights: Array | None, updated: Any, read: Any) -> tuple[Any, Folded]:
         (a, p), (z, z_above, u_over_rho) = updated, read
         r = residual(p, above.b, z_above, u_over_rho)
-        g = ratio * layer.adjoint_a(above.W, r) + (a - activation(z))
-        image = layer.apply(above.W, g)
+        g = ratio * above.layer.adjoint_a(above.W, r) + (a - f(z))
+        image = above.layer.apply(above.W, g)
         size, bent = inner(g, g), ratio * inner(image, image)
         step, tau, trials, exhausted = _step_a(rule, size, bent, nu, weights, samples)
         moved = total(step**2 * size, weights)

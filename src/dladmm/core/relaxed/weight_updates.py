@@ -25,12 +25,7 @@ PARTS, LEAST_UNITS = 4, 100
 
 
 def update_W(
-    layer: Layer,
-    regularizer: Regularizer,
-    rule: StepRule,
-    phi: Phi,
-    a_prev: Array,
-    samples: Samples,
+    regularizer: Regularizer, rule: StepRule, phi: Phi, a_prev: Array, samples: Samples
 ) -> tuple[Array, Array, Step]:
     """argmin_W P(W; theta) + Omega(W) at the current W, theta as the rule chooses.   (eqs. 9, 11)
 
@@ -39,8 +34,8 @@ def update_W(
     theta = c |A(G, a_prev)|^2 / |G|^2, and p+ = A(W+, a_prev) comes for free. Otherwise theta is
     searched with the Gram matrix of a_prev.
     """
-    W, c = phi.W, phi.c
-    G = gradient_W(layer, phi, a_prev, samples)
+    layer, W, c = phi.layer, phi.W, phi.c
+    G = gradient_W(phi, a_prev, samples)
     if regularizer.quadratic is None:
         gram_pays_off = a_prev.shape[0] >= layer.fan_in
         K = samples.sum(layer.gram(a_prev, samples.weights)) if gram_pays_off else None
@@ -52,7 +47,7 @@ def update_W(
             return layer.times_gram(D, K)
 
         D, _, record = _step_W(regularizer, rule, W, G, c, times_K)
-        return W + D, add_product(layer, phi.p, D, a_prev, samples), record
+        return W + D, add_product(phi, D, a_prev, samples), record
     ridge = regularizer.quadratic / c
     direction, scale = _normalised(G + ridge * W, rule)
 
@@ -123,43 +118,37 @@ def walk_units(
 
 
 def update_W_twice(
-    layer: Layer,
-    regularizer: Regularizer,
-    rule: StepRule,
-    phi: Phi,
-    x: Array,
-    samples: Samples,
-    K: Array,
+    regularizer: Regularizer, rule: StepRule, phi: Phi, x: Array, samples: Samples, K: Array
 ) -> tuple[Array, Array, tuple[Step, Step]]:
     """The last backward and the first forward step on W_1: two steps on one quadratic.   (9, 11)
 
     Nothing else changes between them and the inputs never do, so with K = x^T x the second
     gradient is G + D K and p needs one product for both steps: two of the largest are saved.
     """
-    times_K = partial(layer.times_gram, K=K)
+    times_K = partial(phi.layer.times_gram, K=K)
     W, c = phi.W, phi.c
-    G = gradient_W(layer, phi, x, samples)
+    G = gradient_W(phi, x, samples)
     D_backward, DK, backward = _step_W(regularizer, rule, W, G, c, times_K)
     D_forward, _, forward = _step_W(regularizer, rule, W + D_backward, G + DK, c, times_K)
     D = D_backward + D_forward
-    return W + D, add_product(layer, phi.p, D, x, samples), (backward, forward)
+    return W + D, add_product(phi, D, x, samples), (backward, forward)
 
 
-def gradient_W(layer: Layer, phi: Phi, a_prev: Array, samples: Samples) -> Array:
+def gradient_W(phi: Phi, a_prev: Array, samples: Samples) -> Array:
     """1/c of the gradient of phi in W."""
 
     def body(weights: Array | None, updated: Any, read: Any) -> tuple[Any, Folded]:
         p, z, u_over_rho, a_prev = read
         r = residual(p, phi.b, z, u_over_rho)
-        return updated, Folded(sum=layer.adjoint_W(r, a_prev, weights))
+        return updated, Folded(sum=phi.layer.adjoint_W(r, a_prev, weights))
 
     return samples.walk(body, (), (phi.p, phi.z, phi.u_over_rho, a_prev))[1].sum
 
 
-def add_product(layer: Layer, p: Array, D: Array, a_prev: Array, samples: Samples) -> Array:
+def add_product(phi: Phi, D: Array, a_prev: Array, samples: Samples) -> Array:
     """p + A(D, a_prev), block by block into p's own memory."""
-    body = lambda _, p, a: (p + layer.apply(D, a), Folded())  # noqa: E731
-    return samples.walk(body, p, a_prev)[0]
+    body = lambda _, p, a: (p + phi.layer.apply(D, a), Folded())  # noqa: E731
+    return samples.walk(body, phi.p, a_prev)[0]
 
 
 def _step_W(
