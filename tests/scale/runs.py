@@ -61,11 +61,11 @@ def losses(*args, **settings):
 def cut_small():
     """One device has seven blocks of rows then, each of four two; the last layer three parts."""
     from dladmm.core.engine import walks
-    from dladmm.core.relaxed import units
+    from dladmm.core.relaxed import weight_updates
     from dladmm.core.relaxed.step_rules import ClosedForm
 
-    walks.BLOCK_ROWS, walks.CACHED, units.LEAST_UNITS = 150, 0, 1
-    assert units.unit_parts(problem_and_rows()[0].layers[-1], ClosedForm()) == 3
+    walks.BLOCK_ROWS, walks.CACHED, weight_updates.LEAST_UNITS = 150, 0, 1
+    assert weight_updates.unit_parts(problem_and_rows()[0].layers[-1], ClosedForm()) == 3
 
 
 def on_devices(cases):
