@@ -28,6 +28,7 @@ from dladmm.cli.options import (
     ProcessId,
     Resume,
     Target,
+    parse_alpha,
     parse_sizes,
     print_json,
 )
@@ -58,7 +59,9 @@ def fit(
         str | None,
         typer.Option(help="log_loss for classes and squared_error for numbers by default."),
     ] = None,
-    alpha: Annotated[float, typer.Option(help="Strength of the l2 regularisation.")] = ALPHA,
+    alpha: Annotated[
+        str, typer.Option(help="Strength of the l2 regularisation: evidence, or a number.")
+    ] = ALPHA,
     seed: Annotated[int, typer.Option(help="For the weights to start from.")] = DEFAULTS.seed,
     batch_size: Annotated[
         int | None,
@@ -91,7 +94,7 @@ def fit(
         "hidden_layer_sizes": parse_sizes("--hidden", hidden),
         "activation": activation,
         "method": method,
-        "alpha": alpha,
+        "alpha": parse_alpha(alpha),
         "random_state": seed,
         "batch_size": batch_size,
         "max_iter": max_iter,

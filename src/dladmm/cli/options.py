@@ -80,6 +80,18 @@ def parse_sizes(option: str, text: str) -> tuple[int, ...]:
 MAX_WIDTH = 1_000_000
 
 
+def parse_alpha(text: str) -> float | str:
+    """'evidence', or a number >= 0."""
+    if text == "evidence":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(
+            f"--alpha {text!r} is not valid; expected evidence or a number >= 0"
+        ) from None
+
+
 def print_json(record: dict[str, Any]) -> None:
     """One JSON object on standard output; what JSON does not know is written as text."""
     typer.echo(json.dumps(record, indent=2, allow_nan=False, default=str))

@@ -101,6 +101,12 @@ class Certificate:
         return f"{met} with C_2 >= {self.least_C2:.3g}"
 
 
+def changed(name: str, before: Row, row: Row) -> bool:
+    """Whether a constant of the objective, where it has it, was another one in the last record."""
+    one, two = before.get(name, math.nan), row.get(name, math.nan)
+    return one != two and not (math.isnan(one) and math.isnan(two))
+
+
 def certify(
     method: Method,
     *,
@@ -119,7 +125,7 @@ def certify(
     before: Mapping[str, float] = {"lagrangian": start}
     for k, row in enumerate(rows, 1):
         scale = max(abs(before["lagrangian"]), abs(row["lagrangian"]))
-        same = k == 1 or all(before.get(c) == row.get(c) for c in ("rho", "nu"))
+        same = k == 1 or not any(changed(name, before, row) for name in ("rho", "nu", "alpha"))
         comparable = same and not row["restarted"]
         drop = before["lagrangian"] - row["lagrangian"] if comparable else math.nan
         drops.append((drop, tolerance * scale))

@@ -31,13 +31,18 @@ NOISE = 0.5
 
 @dataclass(frozen=True)
 class Run:
-    """What a run works on and how; `data` is as the method reads it, `mass` the sum of weights."""
+    """What a run works on and how.
+
+    data: as the method reads it. mass: the sum of weights. loss_unit: what `tol` is a share of, the
+    mean loss of the best constant where the loss has a unit; 1 for scores, which have none.
+    """
 
     options: Options
     method: Method
     data: Any
     mesh: Mesh | None
     mass: float
+    loss_unit: float
     dtype: jnp.dtype
     held_out: HeldOut | None
     began: float  # by the clock of `time.perf_counter`
@@ -182,6 +187,7 @@ class Loop:
             at.penalty["rho"] = max(at.penalty["rho"], at.least_rho)
         if k and k % options.refresh_every == 0:
             at.state = run.method.refresh(run.data, at.state)
+        at.state = run.method.before(k, run.data, at.state)
         sampled = k % options.evaluate_every == 0 or k == options.max_iter - 1
         at.state, params, vector = run.method.advance(
             run.data, at.state, self.penalties(), self.flags[sampled]
@@ -224,15 +230,18 @@ class Loop:
 
     def _verdict(self, row: Mapping[str, float], score: float) -> Status | None:
         """Whether nothing is left to gain, by the rules of `Options`."""
-        at, options = self.at, self.run.options
-        n_outputs = math.prod(self.run.method.problem.out_shape)
-        per_output = row["residual"] / math.sqrt(self.run.mass * n_outputs)
+        at, run, options = self.at, self.run, self.run.options
+        n_outputs = math.prod(run.method.problem.out_shape)
+        per_output = row["residual"] / math.sqrt(run.mass * n_outputs)
         at.quiet = at.quiet + 1 if max(per_output, row["change"]) < options.residual_tol else 0
         if at.quiet >= options.patience:
             return Status.TOL
         if options.tol is None or not math.isfinite(score):
             return None
-        if score > at.gained + options.tol:
+        gain = score - at.gained
+        if run.method.reweighs and run.held_out is None:
+            gain = abs(gain)  # a stronger regulariser may raise the loss: that is no standstill
+        if gain > options.tol * run.loss_unit:
             at.gained, at.gained_at = score, len(at.rows)
         if options.stop_at_noise and row.get("signal", math.inf) < NOISE:
             return Status.NOISE

@@ -114,6 +114,20 @@ class Method(ABC):
 
     # What a method may leave as it is.
 
+    @property
+    def can_reweigh(self) -> bool:
+        """Whether a run can find the strengths of l2 by the evidence, for this problem."""
+        return False
+
+    @property
+    def reweighs(self) -> bool:
+        """Whether it is asked to, so that its objective changes as it goes."""
+        return False
+
+    def before(self, k: int, data: Any, state: Any) -> Any:
+        """The state that iteration k goes on from."""
+        return state
+
     def refresh(self, data: Any, state: Any) -> Any:
         """The same state without the rounding its running quantities have gathered."""
         return state

@@ -12,7 +12,8 @@ from dladmm.core.relaxed.step_rules import StepRule
 # The network that estimators and the command line train unless told otherwise.
 HIDDEN = (100,)
 ACTIVATION = "relu"
-ALPHA = 1e-4  # l2 strength
+ALPHA = "evidence"  # l2 strength
+FIXED_ALPHA = 1e-4  # where the evidence does not apply
 
 
 @dataclass(frozen=True)

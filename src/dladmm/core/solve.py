@@ -67,6 +67,7 @@ def solve(
             data=method.prepare(arrays, mesh),
             mesh=mesh,
             mass=_mass(arrays),
+            loss_unit=_loss_unit(problem, arrays) if held_out is None else 1.0,
             dtype=jnp.dtype(options.dtype),
             held_out=None if held_out is None else HeldOut.of(held_out),
             began=began,
@@ -114,6 +115,20 @@ def _mass(arrays: Arrays) -> float:
     x, _, weights = arrays
     own = float(x.shape[0] if weights is None else weights.sum())
     return float(over_processes(own).sum())
+
+
+def _loss_unit(problem: Problem, arrays: Arrays) -> float:
+    """The mean loss of the targets' centre, of all processes; 1 where the loss has no unit."""
+    _, y, weights = arrays
+    centre, _, _ = problem.loss.standardised(y, weights)
+    constant = np.broadcast_to(np.asarray(centre, y.dtype), y.shape)
+    own = (
+        np.asarray(problem.loss.value(jnp.asarray(constant), jnp.asarray(y)))
+        if np.ndim(centre)
+        else np.ones(len(y))
+    )
+    means = over_processes(float(np.average(own, weights=weights)))
+    return float(means.mean()) or 1.0
 
 
 def _beginning(run: Run, arrays: Arrays, params: Params | None, stream: Stream | None) -> LoopState:

@@ -15,6 +15,7 @@ from dladmm.core.problem import Problem
 from dladmm.core.relaxed.schedules import make_schedule
 from dladmm.core.relaxed.step_rules import STEP_RULES, Backtracking, ClosedForm
 from dladmm.core.relaxed.zl_solvers import zl_solvers
+from dladmm.terms.regularizers import Evidence
 
 DTYPES = ("auto", "float32", "float64")
 DUAL_STARTS = ("auto", "gradient", "zero")
@@ -63,6 +64,13 @@ def checked_method(problem: Problem, options: Options) -> Method:
     make_schedule("nu", options.nu_schedule, options.nu)
     method = method_for(problem, options)
     method.requires()
+    if any(isinstance(term, Evidence) for term in problem.regularizers) and not (
+        method.can_reweigh and method.reweighs
+    ):
+        raise ValueError(
+            "regularizer=Evidence() does not fit this run; expected it for all layers, with"
+            " method='restored' over all samples, a loss without kinks and continuous activations"
+        )
     return method
 
 

@@ -1,5 +1,6 @@
 """What both estimators share: the fit, its records, and the network's output."""
 
+import dataclasses
 import math
 import warnings
 from collections.abc import Sequence
@@ -20,7 +21,15 @@ from dladmm.callbacks.progress import ProgressBar
 from dladmm.core.engine.devices import over_processes, refused_together
 from dladmm.core.memory import advice
 from dladmm.core.method import Method
-from dladmm.core.options import ACTIVATION, ALPHA, DEFAULTS, HIDDEN, Options, precision
+from dladmm.core.options import (
+    ACTIVATION,
+    ALPHA,
+    DEFAULTS,
+    FIXED_ALPHA,
+    HIDDEN,
+    Options,
+    precision,
+)
 from dladmm.core.params import Params
 from dladmm.core.predict import predict_output
 from dladmm.core.problem import Problem, chain
@@ -28,9 +37,10 @@ from dladmm.core.restored.mini_batch import Stream
 from dladmm.core.results import Result, Status
 from dladmm.core.solve import solve
 from dladmm.core.validation import checked_method
+from dladmm.estimators.units import Units, as_they_are, learned
 from dladmm.io.checkpoints import Checkpoints
-from dladmm.terms.layers import Layer
-from dladmm.terms.regularizers import L2
+from dladmm.terms.layers import Dense, Layer
+from dladmm.terms.regularizers import L2, Evidence
 
 HeldOutRows = tuple[Any, np.ndarray, np.ndarray | None]  # rows, targets, weights
 
@@ -45,7 +55,7 @@ class DLADMMBase(BaseEstimator):
     _: KW_ONLY
     method: str = DEFAULTS.method
     loss: Any = "squared_error"
-    alpha: float = ALPHA
+    alpha: Any = ALPHA
     regularizer: Any = None
     rho: float | None = DEFAULTS.rho
     nu: float = DEFAULTS.nu
@@ -98,12 +108,32 @@ class DLADMMBase(BaseEstimator):
 
         return to_onnx(self, path, preprocessing, dtype=dtype)
 
-    def _problem(self, n_features: int, n_outputs: int) -> Problem:
-        return self._problem_of(self._layers(n_features, n_outputs))
+    def _problem(self, n_features: int, n_outputs: int, **more: Any) -> Problem:
+        """What to train: `more` are options that this fit has of its own."""
+        problem = self._problem_of(self._layers(n_features, n_outputs))
+        if self.regularizer is None and self.alpha == "evidence":
+            options = self._options(0, 1, "auto", **more)
+            if checked_method(problem, options).can_reweigh:
+                terms = (Evidence(),) * problem.n_layers
+                return dataclasses.replace(problem, regularizers=terms)
+        return problem
 
     def _problem_of(self, layers: Sequence[Layer]) -> Problem:
-        regularizer = L2(self.alpha) if self.regularizer is None else self.regularizer
+        if isinstance(self.alpha, str) and self.alpha != "evidence":
+            raise ValueError(
+                f"alpha={self.alpha!r} is not valid; expected 'evidence' or a number >= 0"
+            )
+        fixed = FIXED_ALPHA if self.alpha == "evidence" else self.alpha
+        regularizer = L2(fixed) if self.regularizer is None else self.regularizer
         return Problem.of_layers(layers, self.activation, self.loss, regularizer)
+
+    def _units_of(self, problem: Problem, X: Any, Y: np.ndarray, weights: Any) -> Units:
+        """The units to train in; as they are where a regulariser means its numbers literally, and
+        for a file on disk, which is not to be copied."""
+        literal = not all(term.any_unit for term in problem.regularizers)
+        if literal or isinstance(X, np.memmap) or (weights is not None and not weights.sum() > 0):
+            return as_they_are(problem.loss)
+        return learned(X, Y, weights, problem.loss, type(problem.layers[0]) is Dense)
 
     def _layers(self, n_features: int, n_outputs: int) -> tuple[Layer, ...]:
         """The hidden layers, numbers being dense ones, and a dense layer for the outputs."""
@@ -150,10 +180,11 @@ class DLADMMBase(BaseEstimator):
         held_out: HeldOutRows | None = None,
         stream: Stream | None = None,
         checkpoints: Checkpoints | None = None,
+        units: Units | None = None,
         **more: Any,
     ) -> Result:
         """One call of `solve`, and the fitted attributes from its result."""
-        problem = self._problem(X.shape[1], Y.shape[1])
+        problem = self._problem(X.shape[1], Y.shape[1], **more)
         drawn = check_random_state(self.random_state).randint(2**31 - 1)
         seed = int(over_processes(np.int32(drawn))[0])  # all processes start from one network
         n_samples = int(over_processes(np.int32(X.shape[0])).sum())
@@ -163,32 +194,39 @@ class DLADMMBase(BaseEstimator):
         too_large = advice(problem, X.shape[0], options)
         if too_large:
             warnings.warn(too_large, stacklevel=4)
+        X = densified(X, dtype)
+        if units is None:
+            units = self._units_of(problem, X, Y, sample_weight)
+        self._units = units  # which partial_fit goes on in
         if held_out is not None:
-            held_out = (densified(held_out[0], dtype), *held_out[1:])
+            x_held, y_held, weights_held = held_out
+            x_held = units.inputs(densified(x_held, dtype), dtype)
+            held_out = (x_held, units.targets(y_held), weights_held)
+        problem = dataclasses.replace(problem, loss=units.loss)
         silent = not self.verbose or jax.process_index() > 0
         with ProgressBar(type(self).__name__, max_iter, disable=silent) as bar:
             result = solve(
                 problem,
-                densified(X, dtype),
-                Y,
+                units.inputs(X, dtype),
+                units.targets(Y),
                 sample_weight=sample_weight,
                 validation=held_out,
                 options=options,
-                params=params,
+                params=None if params is None else units.network_to_train(params),
                 stream=stream,
                 callback=bar,
                 checkpoints=checkpoints,
             )
-        self._keep(problem, result)
+        self._keep(problem, result, units)
         return result
 
-    def _keep(self, problem: Problem, result: Result) -> None:
+    def _keep(self, problem: Problem, result: Result, units: Units) -> None:
         scores = result.history.get("validation_score", [])
         scored = any(map(math.isfinite, scores))
-        network = result.best_params if scored else result.params
+        network = units.network_of_user(result.best_params if scored else result.params)
         self.layers_ = problem.layers
-        self.coefs_ = [np.asarray(W).T.copy() for W in network.W]
-        self.intercepts_ = [np.asarray(b).copy() for b in network.b]
+        self.coefs_ = [W.T.copy() for W in network.W]
+        self.intercepts_ = [b.copy() for b in network.b]
         self.n_layers_ = len(self.coefs_) + 1
         self.n_outputs_ = self.intercepts_[-1].size
         self.history_ = result.history
@@ -210,8 +248,9 @@ class DLADMMBase(BaseEstimator):
         """One iteration on these rows; restored sweeps go over them in mini-batches, whose moments
         and step carry over to the next call."""
         params = None if first else self._params(X.shape[1], Y.shape[1])
+        units = None if first else getattr(self, "_units", None)
         if not self._method(X.shape[1], Y.shape[1]).streams:
-            self._train(X, Y, sample_weight, max_iter=1, params=params)
+            self._train(X, Y, sample_weight, max_iter=1, params=params, units=units)
             return
         result = self._train(
             X,
@@ -220,6 +259,7 @@ class DLADMMBase(BaseEstimator):
             max_iter=1,
             params=params,
             stream=None if first else getattr(self, "_stream", None),
+            units=units,
             batch_size=self.batch_size or PARTIAL_BATCH,
             batch_decay=False,
         )

@@ -19,10 +19,10 @@ from dladmm.core.evaluate import Evaluation, hits, regularization
 from dladmm.core.method import Start
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
-from dladmm.core.restored.full_batch import restore
 from dladmm.core.restored.method import FullBatch, iterate_restored
 from dladmm.core.restored.mini_batch import Batches, steps
 from dladmm.core.restored.mini_batch import begin as mini_batch_state
+from dladmm.core.restored.point import restore
 from dladmm.terms.sums import total
 
 try:

@@ -105,6 +105,10 @@ class Samples:
     def most(self, parts: Any) -> Any:
         return parts if self.mesh is None else jax.lax.pmax(parts, AXIS)
 
+    def gathered(self, rows: Array) -> Array:
+        """The rows of every device, one device after the other."""
+        return rows if self.mesh is None else jax.lax.all_gather(rows, AXIS, tiled=True)
+
     def total(self, v: Array) -> Array:
         """sum_i omega_i v_i over all samples and everything else."""
         return self.sum(total(v, self.weights))

@@ -20,6 +20,7 @@ One iteration:
 4. Safeguard. The step t is accepted only if F falls enough, else it is shortened.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -34,6 +35,7 @@ from dladmm.core.engine.walks import Folded
 from dladmm.core.evaluate import hits, regularization, relative_change
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
+from dladmm.core.restored.evidence import Weighing, first_weighing, is_asked, weigh
 from dladmm.core.restored.metric import (
     Metric,
     damped_inputs,
@@ -42,7 +44,7 @@ from dladmm.core.restored.metric import (
     prox_in_metric,
     with_quadratic,
 )
-from dladmm.terms.activations import Activation
+from dladmm.core.restored.point import probe, restore
 from dladmm.terms.layers import Layer
 from dladmm.terms.regularizers import Regularizer
 from dladmm.terms.sums import mass, total
@@ -53,19 +55,23 @@ MAX_TRIALS = 16
 SUFFICIENT = 1e-4  # the share of the predicted decrease a step must bring
 SHORTEST, SHORTER, LONGER = 0.1, 0.5, 4.0  # how far the step changes at once
 SAMPLES_PER_UNIT = 8  # what the metric's second moments are estimated from
+# Up to so many samples the squared gradients are those of all: a part may miss the few rows that
+# have a rare input, and would take the gradient there for one without noise.
+ALL_SQUARES = 32_768
 
 
 class LayerSums(NamedTuple):
     """Sums over samples that a layer's step needs.
 
     gradient: r^T [a, 1], the gradient in [W b] of the loss. inputs, outputs: the second moments
-    [a, 1]^T [a, 1] and r^T r. squares: the sum of every sample's squared gradient.
+    [a, 1]^T [a, 1] and r^T r. squares: the sum of every sample's squared gradient, where the noise
+    of the gradient is asked for.
     """
 
     gradient: Array
     inputs: Array
     outputs: Array
-    squares: Array
+    squares: Array | None
 
 
 class Measured(NamedTuple):
@@ -86,13 +92,15 @@ class Restored(NamedTuple):
     """What an iteration hands to the next: the network, its step length and its measurement.
 
     `gains` are |r_l|^2 / |r_L|^2 of each layer at the start: how much a change at layer l changes
-    the output. They make a step independent of the unit of the targets.
+    the output. They make a step independent of the unit of the targets. `weighing` has the
+    strengths of l2 where the run finds them by the evidence.
     """
 
     params: Params
     step: Array
     gains: Array
     measured: Measured
+    weighing: Weighing | None = None
 
 
 class RestoredRecord(NamedTuple):
@@ -100,7 +108,9 @@ class RestoredRecord(NamedTuple):
 
     `step` is the step taken, `trials` how many were measured, `accepted` whether one was taken,
     `gradient` the norm of F's smallest subgradient, `signal` how far the loss gradient exceeds its
-    own sampling noise.
+    own sampling noise. Where the run finds the strengths of l2 by the evidence there is no signal;
+    `alpha` is then the geometric mean of the layers' strengths, `effective_parameters` and `noise`
+    are the gamma and sigma^2 they come from.
     """
 
     lagrangian: Array
@@ -112,51 +122,19 @@ class RestoredRecord(NamedTuple):
     accepted: Array
     gradient: Array
     signal: Array
+    alpha: Array
+    effective_parameters: Array
+    noise: Array
     train_loss: Array
     train_accuracy: Array
-
-
-def residual_target(f: Activation, z: Array, g: Array) -> Array:
-    """The residual target r of a layer with pre-activations z from the gradient g at a = f(z).
-
-    First-order: f'(z) o g. Closed, for a discontinuous f: z - z+ with z+ the paper's update
-    towards a - g/nu, where nu is the root mean square of the sample's g; r is scaled back by nu.
-    """
-    if f.continuous:
-        return f.slopes(z)[0] * g
-    tiny = np.finfo(z.dtype).tiny
-    nu = jnp.sqrt(jnp.mean(g * g, axis=tuple(range(1, g.ndim)), keepdims=True))
-    target = f(z) - g / jnp.maximum(nu, tiny)
-    return nu * (z - f.argmin_z(z, target))
-
-
-class Point(NamedTuple):
-    """A restored point: the inputs a_{l-1} of every layer, its residual targets r_l, and z_L."""
-
-    inputs: tuple[Array, ...]
-    targets: tuple[Array, ...]
-    output: Array
-
-
-def restore(problem: Problem, params: Params, x: Array, y: Array) -> Point:
-    """The forward pass, and the backward sweep from u = -grad R(z_L)."""
-    last = problem.n_layers - 1
-    inputs, z = [x], []
-    for l, layer in enumerate(problem.layers):
-        z.append(layer.apply(params.W[l], inputs[l]) + params.b[l])
-        if l < last:
-            inputs.append(problem.activations[l](z[l]))
-    targets = [problem.loss.gradient(z[last], y)]
-    for l in range(last, 0, -1):
-        g = problem.layers[l].adjoint_a(params.W[l], targets[-1])
-        targets.append(residual_target(problem.activations[l - 1], z[l - 1], g))
-    return Point(tuple(inputs), tuple(targets[::-1]), z[last])
 
 
 def measure(problem: Problem, data: Data, params: Params) -> Measured:
     """The restored point of every block of samples, and every sum over it that a step needs."""
     rows, samples = data.x.shape[0], data.samples
     every = probe_every(problem, samples.count or rows)
+    all_squares = (samples.count or rows) <= ALL_SQUARES
+    asked = is_asked(problem)
     places = samples.first_row(rows) + jnp.arange(rows)
 
     def body(weights: Array | None, _: Any, read: Any) -> tuple[Any, Folded]:
@@ -166,12 +144,13 @@ def measure(problem: Problem, data: Data, params: Params) -> Measured:
         sums = []
         for layer, a, r in zip(problem.layers, point.inputs, point.targets, strict=True):
             a_few, r_few = (a, r) if chosen is None else (a[chosen], r[chosen])
+            noisy = (r, a, weights) if all_squares else (r_few, a_few, few)
             sums.append(
                 LayerSums(
                     layer.gradient_matrix(r, a, weights),
                     layer.gram_with_bias(a_few, few),
                     layer.unit_gram(r_few, few),
-                    layer.squared_gradients(r_few, a_few, few),
+                    None if asked else layer.squared_gradients(*noisy),
                 )
             )
         right = total(hits(problem, point.output, y), weights)
@@ -182,9 +161,28 @@ def measure(problem: Problem, data: Data, params: Params) -> Measured:
     # Moments of a part of the samples stand for those of all.
     share = samples.mass(data.x) / jnp.maximum(probed, 1e-30)
     layers = tuple(
-        LayerSums(s.gradient, share * s.inputs, share * s.outputs, share * s.squares) for s in sums
+        LayerSums(
+            s.gradient,
+            share * s.inputs,
+            share * s.outputs,
+            s.squares if asked or all_squares else share * s.squares,
+        )
+        for s in sums
     )
-    return Measured(risk, regularization(problem, params.W), right, layers)
+    return Measured(risk, jnp.zeros_like(risk), right, layers)
+
+
+def weighed(problem: Problem, weighing: Weighing | None) -> Problem:
+    """The problem with the strengths that the run has found; as it is where it finds none."""
+    if weighing is None:
+        return problem
+    terms = zip(problem.regularizers, weighing.strengths, strict=True)
+    return replace(problem, regularizers=tuple(term.at(alpha) for term, alpha in terms))
+
+
+def with_penalty(problem: Problem, measured: Measured, params: Params) -> Measured:
+    """The measurement of a network, its Omega by these regularisers."""
+    return measured._replace(penalty=regularization(problem, params.W))
 
 
 def probe_every(problem: Problem, n_samples: int) -> int:
@@ -193,29 +191,23 @@ def probe_every(problem: Problem, n_samples: int) -> int:
     return max(1, n_samples // (SAMPLES_PER_UNIT * widest))
 
 
-def probe(
-    places: Array, weights: Array | None, every: int, dtype: Any
-) -> tuple[Array | None, Array | None]:
-    """Rows of a block whose place among all samples is a multiple of `every`; their weights.
-
-    The choice depends on neither blocks nor devices. A block may hold one row less than the next:
-    a row beyond its end has weight zero. None where every row is taken.
-    """
-    if every == 1:
-        return None, weights
-    rows = places.shape[0]
-    chosen = -places[0] % every + every * jnp.arange(-(-rows // every))
-    inside = chosen < rows
-    chosen = jnp.minimum(chosen, rows - 1)
-    few = inside.astype(dtype)
-    return chosen, few if weights is None else few * weights[chosen]
-
-
 def begin(problem: Problem, data: Data, params: Params) -> Restored:
     """The start of a run."""
     measured = measure(problem, data, params)
     gains = layer_gains([sums.outputs for sums in measured.layers])
-    return Restored(params, jnp.ones((), gains.dtype), gains, measured)
+    weighing = None
+    if is_asked(problem):
+        weighing = first_weighing(problem, params, measured.risk, data.samples.mass(data.x))
+    measured = with_penalty(weighed(problem, weighing), measured, params)
+    return Restored(params, jnp.ones((), gains.dtype), gains, measured, weighing)
+
+
+def reweighed(problem: Problem, data: Data, state: Restored) -> Restored:
+    """The same network under the strengths that the evidence now says: another objective."""
+    assert state.weighing is not None
+    new = weigh(problem, data, state.params, state.measured.risk, state.weighing)
+    measured = with_penalty(weighed(problem, new), state.measured, state.params)
+    return state._replace(measured=measured, weighing=new)
 
 
 def metric(sums: LayerSums, gradient: Array, gain: Array) -> Metric:
@@ -266,7 +258,7 @@ def restored_sweep(
     problem: Problem, data: Data, state: Restored
 ) -> tuple[Restored, RestoredRecord]:
     """One step for all layers at once, shortened until F falls enough; else the state stays."""
-    before = state.measured
+    before, asked, problem = state.measured, problem, weighed(problem, state.weighing)
     metrics = [
         metric(sums, with_quadratic(layer, term, sums.gradient, V), gain)
         for (layer, term, V), sums, gain in zip(
@@ -281,7 +273,7 @@ def restored_sweep(
     def attempt(carry: Any) -> Any:
         trials, _, t, _, _ = carry
         params, promised = proposal(problem, state, metrics, t)
-        measured = measure(problem, data, params)
+        measured = with_penalty(problem, measure(asked, data, params), params)
         rise = measured.objective - before.objective
         accepted = accepts(rise, promised)
         # The parabola through F, its promised slope and this trial: where it is lowest.
@@ -298,7 +290,11 @@ def restored_sweep(
     params, measured = jax.tree.map(
         lambda new, old: jnp.where(accepted, new, old), tried, (state.params, before)
     )
-    count = data.samples.mass(data.x)
+    count, nothing = data.samples.mass(data.x), jnp.full((), jnp.nan, state.step.dtype)
+    alpha, gamma, noise = nothing, nothing, nothing
+    if state.weighing is not None:
+        strengths, gamma, noise = state.weighing
+        alpha = jnp.exp(jnp.mean(jnp.log(strengths)))
     record = RestoredRecord(
         lagrangian=measured.objective,
         risk=measured.risk,
@@ -308,11 +304,14 @@ def restored_sweep(
         trials=trials,
         accepted=accepted,
         gradient=gradient_norm(problem, params, measured),
-        signal=signal_to_noise(measured, data),
+        signal=signal_to_noise(measured, data) if state.weighing is None else nothing,
+        alpha=alpha,
+        effective_parameters=gamma,
+        noise=noise,
         train_loss=measured.risk / count,
         train_accuracy=measured.hits / count,
     )
-    return Restored(params, following, state.gains, measured), record
+    return Restored(params, following, state.gains, measured, state.weighing), record
 
 
 def gradient_norm(problem: Problem, params: Params, measured: Measured) -> Array:
@@ -339,6 +338,7 @@ def signal_to_noise(measured: Measured, data: Data) -> Array:
         n = jnp.maximum(count, count**2 / data.samples.sum(jnp.sum(data.weights**2)))
     ratio = known = jnp.zeros((), measured.risk.dtype)
     for sums in measured.layers:
+        assert sums.squares is not None  # the evidence is not in its place
         g, square = sums.gradient / count, sums.squares / count
         varies = square > 0  # a weight that no sample touches says nothing
         variance = jnp.maximum(square - g**2, np.finfo(g.dtype).eps * square)

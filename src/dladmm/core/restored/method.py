@@ -16,7 +16,7 @@ from dladmm.core.engine.walks import BLOCK_ROWS, blocks_for
 from dladmm.core.method import Account, Guarantee, Method, Penalties, Start, stacked
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
-from dladmm.core.restored import full_batch, mini_batch
+from dladmm.core.restored import evidence, full_batch, mini_batch
 from dladmm.core.restored.full_batch import Restored, RestoredRecord
 from dladmm.core.restored.mini_batch import Batches, Stream, StreamRecord
 from dladmm.terms.activations import Activation
@@ -81,6 +81,19 @@ class FullBatch(RestoredMethod):
     ) -> tuple[Restored, Params, Array]:
         return iterate_restored(self.problem, data, state)
 
+    @property
+    def can_reweigh(self) -> bool:
+        return evidence.applies(self.problem)
+
+    @property
+    def reweighs(self) -> bool:
+        return evidence.is_asked(self.problem)
+
+    def before(self, k: int, data: Data, state: Restored) -> Restored:
+        if self.reweighs and evidence.is_due(self.problem, k):
+            return full_batch.reweighed(self.problem, data, state)
+        return state
+
     def names(self) -> list[str]:
         return list(RestoredRecord._fields)
 
@@ -88,7 +101,8 @@ class FullBatch(RestoredMethod):
         return float(state.measured.objective)
 
     def stationarity(self, data: Data, state: Restored, penalties: Penalties) -> float:
-        return float(full_batch.gradient_norm(self.problem, state.params, state.measured))
+        problem = full_batch.weighed(self.problem, state.weighing)
+        return float(full_batch.gradient_norm(problem, state.params, state.measured))
 
     def run_bytes(self, n_samples: int, itemsize: int) -> int:
         rows = n_samples + blocks_for(n_samples)[1]

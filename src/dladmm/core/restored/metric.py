@@ -52,8 +52,8 @@ def layer_gains(outputs: Sequence[Array]) -> Array:
 
 def with_quadratic(layer: Layer, term: Regularizer, G: Array, V: Array) -> Array:
     """The gradient in V = [W b] of the loss, G, and of lambda/2 |W|^2."""
-    strength = term.quadratic or 0.0
-    if not strength:
+    strength = term.quadratic
+    if strength is None or (isinstance(strength, float | int) and strength == 0):
         return G
     (G_W, G_b), (W, _) = layer.from_matrix(G), layer.from_matrix(V)
     return layer.to_matrix(G_W + strength * W, G_b)

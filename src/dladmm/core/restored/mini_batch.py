@@ -31,7 +31,7 @@ from dladmm.core.engine.walks import Samples
 from dladmm.core.evaluate import hits, regularization, relative_change
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
-from dladmm.core.restored.full_batch import matrices, restore
+from dladmm.core.restored.full_batch import matrices
 from dladmm.core.restored.metric import (
     damped_inputs,
     damped_outputs,
@@ -40,6 +40,7 @@ from dladmm.core.restored.metric import (
     prox_of_weights,
     with_quadratic,
 )
+from dladmm.core.restored.point import restore
 
 DELTA = 10.0  # damping of the input side; larger than for the full batch, as is the step
 EPSILON = 0.1

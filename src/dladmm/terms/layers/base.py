@@ -140,6 +140,17 @@ class Layer:
         square = lambda g: jnp.sum(weighted(g**2, weights), axis=0)  # noqa: E731
         return self.to_matrix(square(W), square(jnp.sum(r, axis=1)))
 
+    def gradient_gram(self, r: Array, a: Array) -> Array:
+        """<g_i, g_j> for every two samples, g_i = r_i^T expand(a_i) the gradient in W of one."""
+        rows = self.expand(a)
+        if self.positions == 1:
+            r, rows = flat_rows(r), flat_rows(rows)
+            return (r @ r.T) * (rows @ rows.T)
+        one_axis = (r.shape[0], self.positions)
+        r, rows = r.reshape(*one_axis, -1), rows.reshape(*one_axis, -1)
+        g = jnp.einsum("npu,npf->nuf", r, rows).reshape(r.shape[0], -1)
+        return g @ g.T
+
     # Second moments.
 
     def gram(self, a: Array, weights: Array | None) -> Array:

@@ -23,12 +23,15 @@ class Loss:
     """The contract. `lipschitz` is H; infinity where the gradient is not Lipschitz.
 
     classifies: whether targets are one-hot rows, so that accuracy is defined. one_vs_rest: whether
-    two classes need one output only, and K classes K independent ones.
+    two classes need one output only, and K classes K independent ones. has_noise_level: whether R
+    is the negative log-likelihood of Gaussian noise but for its variance, which is then to be
+    estimated; log-losses are likelihoods as they are.
     """
 
     lipschitz: ClassVar[float] = float("inf")
     classifies: ClassVar[bool] = False
     one_vs_rest: ClassVar[bool] = False
+    has_noise_level: ClassVar[bool] = False
 
     def check_targets(self, y: np.ndarray) -> None:
         """ValueError if y, already two-dimensional and finite, does not fit this loss."""
@@ -44,6 +47,15 @@ class Loss:
     def stationarity(self, z: Array, y: Array, u: Array) -> Array:
         """The distance of -u to dR(z), elementwise: zero where Lemma 2 holds."""
         return jnp.abs(self.gradient(z, y) + u)
+
+    def curvature_roots(self, z: Array, y: Array) -> Array | None:
+        """Vectors c_k of each sample, (N, k, outputs), with sum_k c_k c_k^T the Hessian of R in z;
+        None where R has kinks, so that no second derivative says how it bends."""
+        return None
+
+    def standardised(self, y: np.ndarray, weights: np.ndarray | None) -> tuple[Any, Any, Any]:
+        """(centre, scale, loss): what to train on (y - centre)/scale with, for any unit of y."""
+        return 0.0, 1.0, self
 
     def prox(self, q: Array, u: Array, y: Array, rho: Array, z: Array) -> tuple[Array, Array]:
         """argmin_z R(z; y) + <u, z - q> + rho/2 |z - q|^2 from the start z, and iterations used."""

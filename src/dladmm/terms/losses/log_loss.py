@@ -38,6 +38,14 @@ class LogLoss(Loss):
     def gradient(self, z: Array, y: Array) -> Array:
         return _less_label(jax.nn.softmax(z, axis=-1), y, axis=-1)
 
+    def curvature_roots(self, z: Array, y: Array) -> Array:
+        """diag(p) - p p^T is sum_k p_k (e_k - p)(e_k - p)^T; for two classes one vector does."""
+        p = jax.nn.softmax(z, axis=-1)
+        if z.shape[-1] == 2:
+            root = jnp.sqrt(jnp.prod(p, axis=-1))
+            return jnp.stack([root, -root], axis=-1)[:, None, :]
+        return jnp.sqrt(p)[:, :, None] * (jnp.eye(z.shape[-1], dtype=z.dtype) - p[:, None, :])
+
     def prox(self, q: Array, u: Array, y: Array, rho: Array, z: Array) -> tuple[Array, Array]:
         """Newton per sample, O(K) by Sherman-Morrison; a global start where that is too slow."""
         # A row per class from here on: sums over the few classes then run along the samples.

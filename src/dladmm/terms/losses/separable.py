@@ -1,6 +1,6 @@
 """Losses that are sums over outputs: each is a scalar function and its scalar prox."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import jax
@@ -26,6 +26,19 @@ class Separable(Loss):
     def pointwise_prox(self, q: Array, u: Array, y: Array, rho: Array) -> Array:
         """argmin_z R(z; y) + u (z - q) + rho/2 (z - q)^2, elementwise."""
         raise TypeError(f"{type(self).__name__} does not define pointwise_prox")
+
+    def bend(self, z: Array, y: Array) -> Array | None:
+        """The second derivative of R, elementwise; None where R has kinks."""
+        return None
+
+    def curvature_roots(self, z: Array, y: Array) -> Array | None:
+        """A vector for each output, whose Hessian does not mix them."""
+        bend = self.bend(z, y)
+        return (
+            None
+            if bend is None
+            else jnp.sqrt(bend)[:, :, None] * jnp.eye(z.shape[1], dtype=z.dtype)
+        )
 
     def value(self, z: Array, y: Array) -> Array:
         return jnp.sum(self.pointwise(z, y), axis=-1)
@@ -92,6 +105,9 @@ class BinaryLogLoss(OneVsRest):
         start = jnp.clip(jnp.zeros_like(q), low, high)
         return sign * jax.lax.fori_loop(0, 40, improve, (low, high, start))[2]
 
+    def bend(self, z: Array, y: Array) -> Array:
+        return jax.nn.sigmoid(z) * jax.nn.sigmoid(-z)
+
     def predict(self, z: Array) -> Array:
         return jax.nn.sigmoid(z)
 
@@ -128,13 +144,27 @@ class Distance(Separable):
         spread = np.sqrt(np.average((y - centre) ** 2, axis=0, weights=weights))
         return centre, spread
 
+    def standardised(self, y: np.ndarray, weights: np.ndarray | None) -> tuple[Any, Any, Any]:
+        centre, spread = self.target_scale(y, weights)
+        return centre, np.where(spread > 0, spread, 1.0), self
+
 
 @dataclass(frozen=True)
 class Huber(Distance):
     """R(z; y) = d^2/2 for |d| <= delta, else delta |d| - delta^2/2, with d = z - y; H = 1."""
 
     lipschitz: ClassVar[float] = 1.0
+    has_noise_level: ClassVar[bool] = True
     delta: float = 1.0
+
+    def bend(self, z: Array, y: Array) -> Array:
+        return (jnp.abs(z - y) <= self.delta).astype(z.dtype)
+
+    def standardised(self, y: np.ndarray, weights: np.ndarray | None) -> tuple[Any, Any, Any]:
+        """One scale for all outputs: `delta` is in their unit."""
+        centre, spread = self.target_scale(y, weights)
+        scale = float(np.sqrt(np.mean(np.square(spread)))) or 1.0
+        return centre, scale, replace(self, delta=self.delta / scale)
 
     def pointwise(self, z: Array, y: Array) -> Array:
         size = jnp.abs(z - y)
@@ -202,6 +232,9 @@ class Poisson(Separable):
         slope = jnp.exp(z) - y
         return slope, slope
 
+    def bend(self, z: Array, y: Array) -> Array:
+        return jnp.exp(z)
+
     def pointwise_prox(self, q: Array, u: Array, y: Array, rho: Array) -> Array:
         """exp(z) = rho w, w = omega(q + (y - u)/rho - ln rho), omega the Wright omega function."""
         centre = q + (y - u) / rho
@@ -220,6 +253,10 @@ class SquaredError(Distance):
     """R(z; y) = 1/2 (z - y)^2, H = 1."""
 
     lipschitz: ClassVar[float] = 1.0
+    has_noise_level: ClassVar[bool] = True
+
+    def bend(self, z: Array, y: Array) -> Array:
+        return jnp.ones_like(z)
 
     def pointwise(self, z: Array, y: Array) -> Array:
         return (z - y) ** 2 / 2

@@ -1,0 +1,162 @@
+"""The strength of l2 by the evidence: the marginal likelihood, in Laplace's approximation.
+
+The curvature of the loss in the weights is Gauss and Newton's: one column j = J^T c for each sample
+and each root c of the Hessian of R at the output (`Loss.curvature_roots`). With the prior
+exp(-sum_l alpha_l/2 |W_l|^2 / sigma^2) the evidence of a common factor on all strengths is largest
+where (MacKay 1992)
+
+    sum_l alpha_l |W_l|^2 = gamma sigma^2,  gamma = tr(G (I + G)^-1),  G = sum_l J_l J_l^T/alpha_l:
+
+gamma is the effective number of parameters, sigma^2 = 2 R/(N m - gamma - free) the noise of m
+outputs, which is 1 for log-losses; free is the number of biases of the outputs, without a prior.
+
+The evidence does not say how the sum is shared between layers: where W_l grows as W_{l+1} shrinks,
+a network of ReLU units stays the same, and F is lowest where all alpha_l |W_l|^2 are equal.
+Strengths of its own for each layer contradict that and drift apart without end. So
+
+    alpha_l = gamma sigma^2 / (L |W_l|^2),
+
+of which each update takes the geometric mean with the old one. Biases of hidden units are left out
+of G. G has a row for every column j: of every k-th sample only, where those would be more than
+COLUMNS. It is made in float64 whatever the run's precision: I + G may be ill-conditioned.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.scipy.linalg import cholesky, solve_triangular
+
+from dladmm.core.data import DATA, Data
+from dladmm.core.engine.devices import EVERYWHERE, spread
+from dladmm.core.engine.linalg import identity
+from dladmm.core.params import Params
+from dladmm.core.problem import Problem
+from dladmm.core.restored.point import backward_sweep, forward_pass, probe
+from dladmm.terms.regularizers import Evidence
+
+COLUMNS = 1000  # of the curvature, at most: G is a matrix of so many rows
+LEAST_FREEDOM = 0.05  # the share of N m that is always left to estimate the noise from
+# The first strengths, as if gamma were this share of N. A classifier starts strong: one that is
+# sure of its labels has no curvature left to be judged by. A regression starts free, and is held
+# back once it has found its form.
+FIRST_SHARE = {"classes": 1.0, "numbers": 1e-5}
+FIRST_UPDATE = {"classes": 1, "numbers": 10}
+
+
+class Weighing(NamedTuple):
+    """The strengths alpha_l, gamma and sigma^2 that a run has found so far."""
+
+    strengths: Array
+    gamma: Array
+    noise: Array
+
+
+def applies(problem: Problem) -> bool:
+    """Whether the evidence knows this problem: a loss that bends, activations with slopes."""
+    z = jax.ShapeDtypeStruct((1, *problem.out_shape), jnp.float32)
+    bends = jax.eval_shape(problem.loss.curvature_roots, z, z) is not None
+    return bends and all(f.continuous for f in problem.activations)
+
+
+def is_asked(problem: Problem) -> bool:
+    """Whether every layer's strength is to be found."""
+    return all(isinstance(term, Evidence) for term in problem.regularizers)
+
+
+def kind(problem: Problem) -> str:
+    return "numbers" if problem.loss.has_noise_level else "classes"
+
+
+def is_due(problem: Problem, k: int) -> bool:
+    """Whether the strengths are found anew before iteration k: ever more rarely."""
+    update = FIRST_UPDATE[kind(problem)]
+    while update < k:
+        update += max(1, update // 2)
+    return update == k
+
+
+def first_weighing(problem: Problem, params: Params, risk: Array, mass: Array) -> Weighing:
+    """Strong for classes, next to nothing for numbers; in the units of x and y."""
+    outputs = int(np.prod(problem.out_shape))
+    noise = 2 * risk / (outputs * mass) if problem.loss.has_noise_level else jnp.ones_like(risk)
+    share = FIRST_SHARE[kind(problem)] * mass
+    return Weighing(balanced(params, share * noise), share, noise)
+
+
+def balanced(params: Params, total: Array) -> Array:
+    """alpha_l with equal alpha_l |W_l|^2 that add up to `total`."""
+    sizes = jnp.stack([jnp.sum(W * W) for W in params.W])
+    return total / (len(params.W) * jnp.maximum(sizes, np.finfo(sizes.dtype).tiny ** 0.5))
+
+
+def curvature(
+    problem: Problem, params: Params, x: Array, y: Array, weights: Array, strengths: Array
+) -> tuple[Array, Array]:
+    """G, and the columns of the output biases, both times the root of each sample's weight."""
+    inputs, z = forward_pass(problem, params, x)
+    roots = problem.loss.curvature_roots(z[-1], y)
+    assert roots is not None  # `applies` has asked
+    roots = roots * jnp.sqrt(weights)[:, None, None]
+    each = roots.shape[1]
+    top = roots.reshape(-1, *problem.out_shape)
+    targets = backward_sweep(problem, params, [jnp.repeat(v, each, axis=0) for v in z], top)
+    G = jnp.zeros((len(top), len(top)), x.dtype)
+    for layer, a, r, strength in zip(problem.layers, inputs, targets, strengths, strict=True):
+        G += layer.gradient_gram(r, jnp.repeat(a, each, axis=0)) / strength
+    return G, jnp.sum(targets[-1].reshape(len(top), -1, problem.layers[-1].units), axis=1)
+
+
+def effective_parameters(G: Array, B: Array) -> tuple[Array, Array]:
+    """(gamma, free): tr(G (I + G)^-1) beside the columns B, which have no prior, and their rank."""
+    gram = B.T @ B
+    inverse = jnp.linalg.pinv(gram, hermitian=True)
+    GB = G @ B @ inverse
+    beside = G - GB @ B.T - B @ GB.T + B @ (inverse @ (B.T @ GB)) @ B.T
+    factor = cholesky(identity(G) + beside, lower=True)
+    left = jnp.sum(solve_triangular(factor, identity(G), lower=True) ** 2)
+    return G.shape[0] - left, jnp.trace(inverse @ gram)
+
+
+def found(problem: Problem, data: Data, params: Params, risk: Array, before: Weighing) -> Weighing:
+    """The next strengths, from the curvature of all samples or of some that stand for them."""
+    rows, samples = data.x.shape[0], data.samples
+    each = jax.eval_shape(problem.loss.curvature_roots, data.y, data.y).shape[1]
+    every = max(1, -(-(samples.count or rows) * each // COLUMNS))
+    places = samples.first_row(rows) + jnp.arange(rows)
+    chosen, few = probe(places, data.weights, every, data.x.dtype)
+    few = jnp.ones(rows, data.x.dtype) if few is None else few
+    x, y = (data.x, data.y) if chosen is None else (data.x[chosen], data.y[chosen])
+    x, y, few = (samples.gathered(v).astype(jnp.float64) for v in (x, y, few))
+    wide = jax.tree.map(lambda v: v.astype(jnp.float64), (params, before, risk))
+    params, before, risk = wide
+    mass = samples.mass(data.x).astype(jnp.float64)
+    weights = few * mass / jnp.maximum(jnp.sum(few), 1e-30)
+    G, B = curvature(problem, params, x, y, weights, before.strengths)
+    gamma, free = effective_parameters(G, B)
+    gamma = jnp.maximum(gamma, 1e-3)
+    noise = jnp.ones_like(risk)
+    if problem.loss.has_noise_level:
+        known = mass * int(np.prod(problem.out_shape))
+        noise = 2 * risk / jnp.maximum(known - gamma - free, LEAST_FREEDOM * known)
+    strengths = jnp.sqrt(before.strengths * balanced(params, gamma * noise))
+    new = Weighing(strengths, gamma, noise)
+    usable = jnp.isfinite(gamma) & jnp.all(jnp.isfinite(strengths) & (strengths > 0))
+    return jax.tree.map(lambda one, two: jnp.where(usable, one, two), new, before)
+
+
+@partial(jax.jit, static_argnames="problem")
+def _found(problem: Problem, data: Data, params: Params, risk: Array, before: Weighing) -> Weighing:
+    own = partial(found, problem)
+    into = (DATA, EVERYWHERE, EVERYWHERE, EVERYWHERE)
+    new = spread(data.samples, own, into, EVERYWHERE)(data, params, risk, before)
+    return jax.tree.map(lambda v: v.astype(risk.dtype), new)
+
+
+def weigh(problem: Problem, data: Data, params: Params, risk: Array, before: Weighing) -> Weighing:
+    """`found` as one program in float64, its result in the precision of the run."""
+    with jax.enable_x64(True):
+        return _found(problem, data, params, risk, before)

@@ -1,0 +1,135 @@
+"""Units: what a network is trained on does not depend on the unit of any column.
+
+Inputs. Columns that share a unit, such as pixels, counts of one kind or indicators, are divided by
+one number, the root mean square of all of them: standardising each pixel would blow up those that
+are almost always black. Columns that do not share one are centred and divided by their own standard
+deviation, but those of two values, such as one-hot codes, become 0 and 1. Columns do not share a
+unit where the widest has more than WIDE times the median range of all, or the narrowest less than a
+NARROW-th of it; constant columns and those of two values are not asked.
+
+Targets of a loss that has a unit are centred and divided by their spread, each output by its own.
+
+The network is kept in the user's own units: the first and the last layer take the factors over.
+They are positive, so zeros and signs of weights stay exact.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dladmm.core.engine.devices import over_processes
+from dladmm.core.params import Params
+from dladmm.terms.losses import Loss
+
+WIDE, NARROW = 10.0, 1000.0
+
+
+@dataclass(frozen=True)
+class Units:
+    """x is trained on as (x - x_centre)/x_scale, y as (y - y_centre)/y_scale, with `loss`."""
+
+    x_centre: Any
+    x_scale: Any
+    y_centre: Any
+    y_scale: Any
+    loss: Loss
+
+    def inputs(self, x: np.ndarray, dtype: str) -> np.ndarray:
+        """In one pass by blocks of rows, in float64 before it is rounded to `dtype`."""
+        if np.all(self.x_centre == 0) and np.all(self.x_scale == 1):
+            return x
+        scaled = np.empty(x.shape, dtype)
+        for start in range(0, len(x), 4096):
+            rows = slice(start, start + 4096)
+            scaled[rows] = (x[rows] - np.asarray(self.x_centre, np.float64)) / self.x_scale
+        return scaled
+
+    def targets(self, y: np.ndarray) -> np.ndarray:
+        return (y - self.y_centre) / self.y_scale
+
+    def network_of_user(self, params: Params) -> Params:
+        """The same function of x and y themselves, in float64 where rounding would show."""
+        dtype = np.asarray(params.b[0]).dtype
+        W, b = ([np.asarray(v, np.float64) for v in part] for part in (params.W, params.b))
+        W[0] = W[0] / self.x_scale
+        b[0] = b[0] - W[0] @ np.broadcast_to(self.x_centre, W[0].shape[1])
+        W[-1] = W[-1] * np.reshape(self.y_scale, (-1, 1))
+        b[-1] = b[-1] * self.y_scale + self.y_centre
+        kept = np.float64 if np.ndim(self.x_centre) else dtype
+        return Params(tuple(v.astype(kept) for v in W), tuple(v.astype(kept) for v in b))
+
+    def network_to_train(self, params: Params) -> Params:
+        """The inverse of `network_of_user`."""
+        W, b = ([np.asarray(v, np.float64) for v in part] for part in (params.W, params.b))
+        W[-1] = W[-1] / np.reshape(self.y_scale, (-1, 1))
+        b[-1] = (b[-1] - self.y_centre) / self.y_scale
+        b[0] = b[0] + W[0] @ np.broadcast_to(self.x_centre, W[0].shape[1])
+        W[0] = W[0] * self.x_scale
+        return Params(tuple(W), tuple(b))
+
+
+def as_they_are(loss: Loss) -> Units:
+    return Units(0.0, 1.0, 0.0, 1.0, loss)
+
+
+def learned(
+    x: np.ndarray, y: np.ndarray, weights: np.ndarray | None, loss: Loss, by_column: bool
+) -> Units:
+    """The units of these rows, those of all processes together."""
+    return Units(*input_units(x, weights, by_column), *_target_units(y, weights, loss))
+
+
+def _target_units(y: np.ndarray, weights: np.ndarray | None, loss: Loss) -> tuple[Any, Any, Loss]:
+    mass = float(len(y) if weights is None else np.sum(weights))
+    share = over_processes(mass)
+    if len(share) == 1:
+        return loss.standardised(y, weights)
+    # The same centre and spread in every process: as if two rows stood for all of them.
+    count = share.sum()
+    omega = np.ones(len(y)) if weights is None else weights
+    centre = over_processes(omega @ y).sum(0) / count
+    spread = np.sqrt(over_processes(omega @ (y - centre) ** 2).sum(0) / count)
+    return loss.standardised(np.stack([centre - spread, centre + spread]), None)
+
+
+def input_units(
+    x: np.ndarray, weights: np.ndarray | None, by_column: bool = True
+) -> tuple[Any, Any]:
+    """(centre, scale) of the inputs: one number each, or one for each column where allowed."""
+    low = over_processes(x.min(axis=0)).min(0).astype(np.float64)
+    ranges = over_processes(x.max(axis=0)).max(0) - low
+    two_values = over_processes(np.all((x == low) | (x == low + ranges), axis=0)).all(0)
+    varies = ranges > 0
+    asked = varies & ~two_values
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, deviation = moments(x, weights)
+    if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
+        return 0.0, 1.0  # numbers whose squares cannot be added: the run says so itself
+    if not by_column or share_a_unit(ranges[asked]):
+        like = asked if asked.any() else varies
+        squares = (mean**2 + deviation**2)[like] if asked.any() else ranges[like] ** 2
+        return 0.0, float(np.sqrt(np.mean(squares))) if like.any() else 1.0
+    asked &= deviation > 0
+    centre = np.where(asked, mean, np.where(varies, low, 0.0))
+    return centre, np.where(asked, deviation, np.where(varies, ranges, 1.0))
+
+
+def share_a_unit(ranges: np.ndarray) -> bool:
+    """Whether columns of these ranges may have one unit; see the module."""
+    if len(ranges) < 2:
+        return True
+    median = np.median(ranges)
+    return bool(ranges.max() <= WIDE * median and ranges.min() * NARROW >= median)
+
+
+def moments(x: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of each column, in two passes by blocks of rows."""
+    omega = np.ones(len(x)) if weights is None else np.asarray(weights, np.float64)
+    blocks = [slice(start, start + 4096) for start in range(0, len(x), 4096)]
+    mass = over_processes(float(omega.sum())).sum()
+    zero = np.zeros(x.shape[1])
+    total = sum((omega[rows] @ np.asarray(x[rows], np.float64) for rows in blocks), zero)
+    mean = over_processes(total).sum(0) / mass
+    squares = sum((omega[rows] @ (x[rows] - mean) ** 2 for rows in blocks), zero)
+    return mean, np.sqrt(over_processes(squares).sum(0) / mass)
