@@ -33,7 +33,7 @@ def predict(
         raise ValueError(f"--out {out} is not a .csv file; expected one")
     check_writable(out, "--out", keep=[data, str(model)])
     from dladmm.cli.loading import Source, rows_to_predict
-    from dladmm.cli.scoring import score_if_known, score_text
+    from dladmm.cli.scoring import main_score, score_text, scored_if_known
     from dladmm.estimators.model_files import load_model
 
     loaded = load_model(model)
@@ -42,16 +42,17 @@ def predict(
         header, rows = predictions(loaded.estimator, preprocessing, inputs)
         with saving(out, "the predictions"):
             write_csv(out, header, rows)
-        score = score_if_known(loaded.estimator, preprocessing, table, inputs)
+        figures = scored_if_known(loaded.estimator, preprocessing, table, inputs)
     count = len(inputs)
     if as_json:
-        record = {"rows": count, "out": str(out), "columns": header, "score": score}
-        print_json(record | {"warnings": warnings})
+        record = {"rows": count, "out": str(out), "columns": header}
+        score = {"score": main_score(figures), "scored": figures}
+        print_json(record | score | {"warnings": warnings})
         return
     typer.echo(f"{count} {'row' if count == 1 else 'rows'} predicted: {out}")
-    if score is not None:
-        task = "classification" if hasattr(loaded.estimator, "classes_") else "regression"
-        typer.echo(score_text(task, score))
+    if figures is not None:
+        those = f"these {count}" if figures["rows"] == count else f"{figures['rows']} of these"
+        typer.echo(score_text(figures, f" on {those} rows:"))
 
 
 def predictions(
