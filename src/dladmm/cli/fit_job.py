@@ -135,7 +135,7 @@ class FitJob:
                     raise KeyboardInterrupt
                 learned = rows.preprocessing.target
                 known = reading.targets(learned, others)
-                X, y = reading.scored_rows(rows.preprocessing, out)
+                X, y = reading.scored_rows(rows.preprocessing, out, folder)
                 return scored(estimator, learned, X, y, known, pooled=True)
         except (ValueError, KeyboardInterrupt) as error:
             why = str(error) or "interrupted; the model of all rows is saved"

@@ -157,12 +157,13 @@ class Reading:
         return target.encode(replace(column, values=column.values[rows]))
 
     def scored_rows(
-        self, preprocessing: TablePreprocessor, mask: np.ndarray
+        self, preprocessing: TablePreprocessor, mask: np.ndarray, folder: Path
     ) -> tuple[np.ndarray, np.ndarray]:
         """Inputs and targets of this process's share of the rows to score on."""
         share = np.array_split(np.flatnonzero(mask), jax.process_count())[jax.process_index()]
+        file = folder / "held_out.npy" if self.by_batches else None
         with refused_together():
-            return chunks.encoded(self.chunks, preprocessing, share, None, np.float64)
+            return chunks.encoded(self.chunks, preprocessing, share, file)
 
 
 def training_rows(
