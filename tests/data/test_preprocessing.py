@@ -180,7 +180,7 @@ def test_marks_among_numbers_and_dates_are_missing_and_counted():
         (("12 %", "5%", "7.5 %", "1 %"), (12, 5, 7.5, 1), "numbers with the unit '%'"),
         (("$5", "-$1,000.50", "($2)", "7"), (5, -1000.5, -2, 7), "numbers with the unit '\\$'"),
         (("1.234 €", "2.500 €", "7 €", "0 €"), (1234, 2500, 7, 0), "'€' and ',' as the decimal"),
-        (("10,26", "1,5", "2", "0,75"), (10.26, 1.5, 2, 0.75), "numbers and ',' as the decimal"),
+        (("10,26", "1,5", "2", "0,75"), (10.26, 1.5, 2, 0.75), "numbers with ',' as the decimal"),
     ],
 )
 def test_units_and_decimal_commas_are_read_and_remembered(cells, values, words):

@@ -188,6 +188,8 @@ def test_separators_in_doubt(tmp_path):
     with pytest.warns(UserWarning, match="spaces between cells"):
         table = read_table(written(tmp_path, "a b  c\n1 2   3\n4 5 6\n", "t.txt"))
     assert table.columns[2].values.tolist() == [3, 6]
+    with pytest.warns(UserWarning, match="';' between cells"):
+        assert read_table(written(tmp_path, "sep=;\r\na;b\r\n1;2\r\n")).names == ["a", "b"]
     one = read_table(written(tmp_path, "only\nhello world\nbye\n"))
     assert one.names == ["only"]
     thousands = "a;b\n1,234;1\n5,678;2\n"  # no cell says which mark is the decimal one

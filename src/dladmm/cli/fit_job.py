@@ -175,7 +175,7 @@ class FitJob:
             return
         earlier = record["resumed_from"]
         before = f", {earlier} of them before this run went on" if earlier else ""
-        typer.echo(f"{record['n_iter']} iterations in {record['seconds']:.1f} s{before}")
+        typer.echo(f"the model: {record['n_iter']} iterations in {record['seconds']:.1f} s{before}")
         typer.echo(f"ended by {record['status']}: {record['message']}")
         if record["train"] is not None:
             typer.echo(f"train {score_text(record['train'])} (on the rows it was trained on)")

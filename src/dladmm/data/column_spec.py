@@ -94,10 +94,8 @@ def fit_column(column: Column, standardise: bool = True) -> ColumnSpec:
     if written is None:
         return _fit_category(column)
     values, marks = written.read(column.values, column.decimal)
-    unit = f" with the unit {written.unit!r}" if written.unit else ""
-    how = f" and {written.decimal!r} as the decimal mark" if written.decimal else ""
-    if unit or how:
-        say(f"column {column.name!r} is read as numbers{unit}{how}")
+    if how := str(written):
+        say(f"column {column.name!r} is read as numbers with {how}")
     _say_marks(column, marks)
     spec = _fit_number(Column(column.name, "number", values), standardise)
     return replace(spec, written=written)
@@ -160,13 +158,13 @@ def is_constant(column: Column, spec: ColumnSpec) -> bool:
 
 def is_id(column: Column, spec: ColumnSpec) -> bool:
     """Whether no two rows share a value: text, or integers that are so named or have few gaps."""
-    values = column.values[~column.missing]
-    if len(values) < max(LEAST_IDS, len(column.values)) or len(set(values)) < len(values):
+    if spec.kind != "category" and column.values.dtype.kind not in "iu":
+        return False
+    values = column.values
+    if column.missing.any() or len(values) < LEAST_IDS or len(set(values.tolist())) < len(values):
         return False
     if spec.kind == "category":
         return True
-    if values.dtype.kind not in "iu":
-        return False
     name = column.name.lower().replace("-", "_").replace(" ", "_")
     so_named = name in ("id", "index", "unnamed:_0", "row") or name.endswith(("_id", "_nr", "_no"))
     return so_named or int(np.ptp(values)) < 2 * len(values)

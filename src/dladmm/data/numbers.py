@@ -10,6 +10,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ _MONEY = re.compile(
 )
 # Other text beside numbers means nothing either, if this few cells have it; more is a category.
 STRAY_PART, LEAST_NUMBERS = 0.05, 20
+FEW = 1000  # cells that show what a column is not
 
 _UNIT = r"([^\d\s.,'’()+\-−]{1,4}\.?)?"
 _CELL = re.compile(
@@ -47,6 +49,12 @@ class NumberText:
     unit: str = ""
     decimal: str | None = None
     marks: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """What is not usual about it, in words."""
+        unit = f"the unit {self.unit!r}" if self.unit else ""
+        mark = f"{self.decimal!r} as the decimal mark" if self.decimal else ""
+        return " and ".join(filter(None, (unit, mark)))
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any] | None) -> NumberText | None:
@@ -117,6 +125,8 @@ def number_text(
     text, which is taken as missing.
     """
     cells = [cell for cell in counts if not is_mark(cell)]
+    if not looks_like_numbers(cells):
+        return None
     readings = {d: {c: value_and_unit(c, d) for c in cells} for d in (decimal, _other(decimal))}
     read = {d: {c: v for c, v in found.items() if v is not None} for d, found in readings.items()}
     best = max(read, key=lambda d: len(read[d]))  # the first of equals: the file's own
@@ -138,8 +148,8 @@ def number_text(
 
 
 def looks_like_numbers(cells: Iterable[str]) -> bool:
-    """Whether at least half of these cells are numbers, in whatever way they are written."""
-    cells = list(cells)
+    """Whether at least half of these cells are numbers, in whatever way; the first of many."""
+    cells = list(islice(cells, FEW))
     found = sum(any(value_and_unit(cell, d) for d in ".,") for cell in cells)
     return 0 < len(cells) <= 2 * found
 

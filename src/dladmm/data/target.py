@@ -87,8 +87,8 @@ def fit_target(column: Column, task: str | None = None, standardise: bool = True
         written = _written(column, task)
     if written is not None:
         column = _as_numbers(column, written)
-        unit = f" with the unit {written.unit!r}" if written.unit else ""
-        warnings.warn(f"the target {column.name!r} is read as numbers{unit}", stacklevel=2)
+        how = f" with {written}" if str(written) else ""
+        warnings.warn(f"the target {column.name!r} is read as numbers{how}", stacklevel=2)
     present = ~column.missing
     if not present.all():
         column = _without_gaps(column, present)

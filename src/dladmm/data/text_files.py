@@ -74,7 +74,10 @@ class TextFile:
             text = codecs.getincrementaldecoder(encoding)(errors="replace").decode(sample)
         except (*_UNREADABLE, UnicodeError) as error:
             raise ValueError(f"{path} cannot be read: {error}") from None
-        separator, rows = _separated(text, cut)
+        # Excel can write the separator into a line of its own.
+        told = re.match(r"sep=(.)\r?\n", text)
+        self.lines_before_header = 1 if told else 0
+        separator, rows = _separated(text[told.end() :] if told else text, cut)
         if not rows:
             raise ValueError(f"{path} is empty; expected a header and rows")
         # As pandas names a column without a name.
@@ -110,6 +113,7 @@ class TextFile:
             sep=self.dialect.separator,
             decimal=self.dialect.decimal,
             encoding=self.dialect.encoding,
+            skiprows=self.lines_before_header,
             index_col=False,  # else surplus cells turn the first column into row names
             low_memory=False,
             **more,
