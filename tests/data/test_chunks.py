@@ -188,6 +188,19 @@ def test_only_some_rows_are_encoded_and_learned_from(file):
     np.testing.assert_array_equal(y, expected_y)
 
 
+def test_a_file_without_rows_is_refused_by_chunks_too(tmp_path):
+    empty = pd.DataFrame({"x": [], "kind": []})
+    empty.to_parquet(tmp_path / "t.parquet")
+    empty.to_csv(tmp_path / "t.csv", index=False)
+    np.save(tmp_path / "x.npy", np.zeros((0, 2)))
+    np.save(tmp_path / "y.npy", np.zeros(0))
+    for name, target in (("t.parquet", "kind"), ("t.csv", "kind"), ("x.npy", tmp_path / "y.npy")):
+        asked = ("--target", target, "--batch-size", "8", "--out", tmp_path / "m")
+        refused = run("fit", tmp_path / name, *asked)
+        assert (refused.code, refused.err.count("\n")) == (2, 1), refused.err
+        assert f"{name} has no rows; expected at least one" in refused.err
+
+
 IMAGES, LABELS = (N, 3, 2), (N,)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from dladmm.cli.messages import echo_warnings, print_message, saving
+from dladmm.cli.messages import echo_warnings, print_message, saving, sentence
 from dladmm.cli.options import print_json
 
 if TYPE_CHECKING:
@@ -135,10 +135,10 @@ class FitJob:
                     raise KeyboardInterrupt
                 learned = rows.preprocessing.target
                 known = reading.targets(learned, others)
-                X, y = reading.scored_rows(rows.preprocessing, out, folder)
+                X, y = reading.scored_rows(rows.preprocessing, out, folder, rows.X.dtype)
                 return scored(estimator, learned, X, y, known, pooled=True)
-        except (ValueError, KeyboardInterrupt) as error:
-            why = str(error) or "interrupted; the model of all rows is saved"
+        except (ValueError, OSError, KeyboardInterrupt) as error:
+            why = sentence(error) or "interrupted; the model of all rows is saved"
             if first:
                 self.warnings.append(f"no held-out score: {why}")
                 print_message(self.warnings[-1])

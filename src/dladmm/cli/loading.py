@@ -78,8 +78,9 @@ class Reading:
                 self.chunks = chunks.chunks_of(source.data, source.target, source.data_dir)
             else:
                 self.chunks = chunks.TableChunks(_whole_table(source))
-            first = next(self.chunks.tables(slice(0, 1)))
-            self.target_name = source.target_name(first)
+            if self.chunks.n_rows == 0:
+                raise ValueError(f"{source.data} has no rows; expected at least one")
+            self.target_name = source.target_name(next(self.chunks.tables(slice(0, 1))))
             self.target_column = chunks.target_column(self.chunks, self.target_name)
         if source.is_named:  # their pixels are scaled to 0..1 already
             self.settings |= {"standardise": False, "source": source.data}
@@ -157,13 +158,13 @@ class Reading:
         return target.encode(replace(column, values=column.values[rows]))
 
     def scored_rows(
-        self, preprocessing: TablePreprocessor, mask: np.ndarray, folder: Path
+        self, preprocessing: TablePreprocessor, mask: np.ndarray, folder: Path, dtype: Any
     ) -> tuple[np.ndarray, np.ndarray]:
         """Inputs and targets of this process's share of the rows to score on."""
         share = np.array_split(np.flatnonzero(mask), jax.process_count())[jax.process_index()]
         file = folder / "held_out.npy" if self.by_batches else None
         with refused_together():
-            return chunks.encoded(self.chunks, preprocessing, share, file)
+            return chunks.encoded(self.chunks, preprocessing, share, file, dtype)
 
 
 def training_rows(
