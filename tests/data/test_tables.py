@@ -190,6 +190,10 @@ def test_separators_in_doubt(tmp_path):
     assert table.columns[2].values.tolist() == [3, 6]
     with pytest.warns(UserWarning, match="';' between cells"):
         assert read_table(written(tmp_path, "sep=;\r\na;b\r\n1;2\r\n")).names == ["a", "b"]
+    spaced = read_table(written(tmp_path, 'a, b, c\n1, x, "2,5"\n3, ?, "4,5"\n'))
+    assert spaced.names == ["a", "b", "c"]
+    assert spaced.columns[1].values.tolist() == ["x", "?"]
+    assert read_table(written(tmp_path, "a, b,c\n1, x,2\n")).names == ["a", " b", "c"]
     one = read_table(written(tmp_path, "only\nhello world\nbye\n"))
     assert one.names == ["only"]
     thousands = "a;b\n1,234;1\n5,678;2\n"  # no cell says which mark is the decimal one

@@ -134,7 +134,8 @@ class FitJob:
                 if estimator.status_ == Status.INTERRUPTED:
                     raise KeyboardInterrupt
                 learned = rows.preprocessing.target
-                known = reading.targets(learned, others)
+                # Classes as the model has them; numbers in the scale of this network.
+                known = reading.targets(target if target.classes else learned, others)
                 X, y = reading.scored_rows(rows.preprocessing, out, folder, rows.X.dtype)
                 return scored(estimator, learned, X, y, known, pooled=True)
         except (ValueError, OSError, KeyboardInterrupt) as error:

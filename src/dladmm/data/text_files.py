@@ -77,11 +77,16 @@ class TextFile:
         # Excel can write the separator into a line of its own.
         told = re.match(r"sep=(.)\r?\n", text)
         self.lines_before_header = 1 if told else 0
-        separator, rows = _separated(text[told.end() :] if told else text, cut)
+        text = text[told.end() :] if told else text
+        separator, rows = _separated(text, cut)
         if not rows:
             raise ValueError(f"{path} is empty; expected a header and rows")
+        # In "a, b, c" the spaces belong to the separator: all of the header has them.
+        names = next(iter(_rows(text, separator, cut=False, spaces=True)), rows[0])
+        self.spaced = len(names) > 1 and all(name.startswith(" ") for name in names[1:])
         # As pandas names a column without a name.
-        self.header = [name or f"Unnamed: {j}" for j, name in enumerate(rows[0])]
+        names = rows[0] if self.spaced else names
+        self.header = [name or f"Unnamed: {j}" for j, name in enumerate(names)]
         decimal = "." if separator == "," else _decimal(cell for row in rows[1:] for cell in row)
         self.dialect = Dialect(encoding, separator, decimal)
 
@@ -114,6 +119,7 @@ class TextFile:
             decimal=self.dialect.decimal,
             encoding=self.dialect.encoding,
             skiprows=self.lines_before_header,
+            skipinitialspace=self.spaced,
             index_col=False,  # else surplus cells turn the first column into row names
             low_memory=False,
             **more,
@@ -187,11 +193,14 @@ def _separated(text: str, cut: bool) -> tuple[str, list[list[str]]]:
     return ",", _rows(text, ",", cut)
 
 
-def _rows(text: str, separator: str, cut: bool) -> list[list[str]]:
+def _rows(text: str, separator: str, cut: bool, spaces: bool = False) -> list[list[str]]:
+    """The rows of a text; `spaces` keeps those that begin a cell."""
+    if separator == _SPACES:
+        return []
+    lines = io.StringIO(text, newline="")
     try:
-        rows = [
-            row for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator) if row
-        ]
+        reader = csv.reader(lines, delimiter=separator, skipinitialspace=not spaces)
+        rows = [row for row in reader if row]
     except csv.Error:
         return []
     return rows[:-1] if cut else rows
