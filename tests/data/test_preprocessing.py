@@ -236,6 +236,14 @@ def test_rows_without_a_target_are_not_learned_from():
     assert (learned.columns[0].mean, learned.target.mean) == (2, 1)
 
 
+def test_a_category_that_only_left_out_rows_have_is_missing_in_all_others():
+    columns = table(c=text(None, None, "a"), n=[1.0, 2.0, 3.0], y=[0.5, 1.5, np.nan])
+    with pytest.warns(UserWarning, match="'(y|c)' is") as said:
+        learned = TablePreprocessor.fit(columns, "y")
+    assert [str(w.message)[:12] for w in said] == ["the target '", "column 'c' i"]
+    assert learned.input_names == ["c=(missing)", "n"]
+
+
 def test_what_0_1_wrote_is_still_read():
     number = {"name": "n", "kind": "number", "mean": 1.0, "scale": 2.0, "fill": 3.0}
     rest = {"date_format": None, "categories": [], "fill_category": None}

@@ -201,6 +201,15 @@ def test_separators_in_doubt(tmp_path):
         assert read_table(written(tmp_path, thousands)).columns[0].kind == "text"
 
 
+def test_long_headers_and_cells_are_read(tmp_path):
+    names = [f"a column with a name of its own {j}" for j in range(10_000)]
+    text = ";".join(names) + "\n" + ";".join(["1,5"] * len(names)) + "\n"
+    with pytest.warns(UserWarning, match="';' between cells, ',' as the decimal mark"):
+        assert read_table(written(tmp_path, text)).names == names
+    long = read_table(written(tmp_path, f"a,b\n1,{'x' * 300_000}\n2,y\n"))
+    assert [len(cell) for cell in long.column("b").values] == [300_000, 1]
+
+
 def test_a_column_without_a_name_has_the_name_pandas_gives_it(tmp_path):
     path = written(tmp_path, ",a\n007,1\n")
     assert read_table(path).names == ["Unnamed: 0", "a"]

@@ -142,8 +142,9 @@ def _fit_category(column: Column) -> ColumnSpec:
     categories: tuple[str | None, ...] = tuple(sorted(kept))
     if column.missing.any():
         categories += (None,)
+    most = kept[0] if kept else None  # rows that are left out may have been the only ones
     return ColumnSpec(
-        column.name, "category", categories=categories, fill_category=kept[0], other=other
+        column.name, "category", categories=categories, fill_category=most, other=other
     )
 
 

@@ -20,7 +20,8 @@ from typing import Any, BinaryIO
 
 SUFFIXES = (".csv", ".tsv", ".txt")
 COMPRESSED = (".gz", ".bz2", ".xz", ".zip")
-_SAMPLE = 1 << 18  # bytes from which separator and decimal mark are found out
+# Bytes from which separator and decimal mark are found out; more where a header is longer.
+_SAMPLES = (1 << 18, 1 << 22, 1 << 26)
 _BLOCK = 1 << 20
 # Where several cut all rows alike, the first: commas also stand in numbers and sentences.
 _SEPARATORS = ("\t", ";", "|", ",")
@@ -68,17 +69,17 @@ class TextFile:
         self.path = path
         try:
             encoding = _encoding(path)
-            with _opened(path) as file:
-                sample = file.read(_SAMPLE)
-                cut = bool(file.read(1))
-            text = codecs.getincrementaldecoder(encoding)(errors="replace").decode(sample)
+            for size in _SAMPLES:
+                text, cut = _beginning(path, encoding, size)
+                # Excel can write the separator into a line of its own.
+                told = re.match(r"sep=(.)\r?\n", text)
+                text = text[told.end() :] if told else text
+                separator, rows = _separated(text, cut)
+                if len(rows) > 1 or not cut:
+                    break
         except (*_UNREADABLE, UnicodeError) as error:
             raise ValueError(f"{path} cannot be read: {error}") from None
-        # Excel can write the separator into a line of its own.
-        told = re.match(r"sep=(.)\r?\n", text)
         self.lines_before_header = 1 if told else 0
-        text = text[told.end() :] if told else text
-        separator, rows = _separated(text, cut)
         if not rows:
             raise ValueError(f"{path} is empty; expected a header and rows")
         # In "a, b, c" the spaces belong to the separator: all of the header has them.
@@ -151,6 +152,13 @@ def _opened(path: Path) -> BinaryIO:
     return openers.get(suffix, open)(path, "rb")
 
 
+def _beginning(path: Path, encoding: str, size: int) -> tuple[str, bool]:
+    """The first bytes as text, and whether there are more."""
+    with _opened(path) as file:
+        sample, cut = file.read(size), bool(file.read(1))
+    return codecs.getincrementaldecoder(encoding)(errors="replace").decode(sample), cut
+
+
 def _encoding(path: Path) -> str:
     """As the file says itself, or the first that reads all of it."""
     with _opened(path) as file:
@@ -197,12 +205,13 @@ def _rows(text: str, separator: str, cut: bool, spaces: bool = False) -> list[li
     """The rows of a text; `spaces` keeps those that begin a cell."""
     if separator == _SPACES:
         return []
+    rows: list[list[str]] = []
     lines = io.StringIO(text, newline="")
     try:
-        reader = csv.reader(lines, delimiter=separator, skipinitialspace=not spaces)
-        rows = [row for row in reader if row]
-    except csv.Error:
-        return []
+        for row in csv.reader(lines, delimiter=separator, skipinitialspace=not spaces):
+            rows.extend([row] if row else [])
+    except csv.Error:  # a cell longer than this reader takes: the rows before it will do
+        return rows
     return rows[:-1] if cut else rows
 
 
