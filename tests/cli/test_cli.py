@@ -154,6 +154,35 @@ def test_a_regression_predicts_in_the_units_of_its_target(tmp_path):
     assert np.std(predicted - (5000 + 300 * X[:, 0])) < 150
 
 
+def test_standard_deviations_are_in_the_units_of_the_target(folder, tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y = 5000 + 300 * X[:, 0]
+    np.savez(tmp_path / "t.npz", X=X, y=y)
+    assert run("fit", tmp_path / "t.npz", "--out", tmp_path / "m", *QUICK).code == 0
+    ask = ["predict", tmp_path / "m", tmp_path / "t.npz", "--out", tmp_path / "p.csv"]
+    run(*ask)
+    plain = [float(row["prediction"]) for row in read_csv(tmp_path / "p.csv")]
+    predict = dladmm.estimators.DLADMMRegressor.predict
+
+    def with_std(self, X, return_std=False):
+        return (predict(self, X), np.full(len(X), 0.5)) if return_std else predict(self, X)
+
+    monkeypatch.setattr(dladmm.estimators.DLADMMRegressor, "predict", with_std)
+    assert run(*ask, "--std", "--json").json["columns"] == ["prediction", "std"]
+    rows = read_csv(tmp_path / "p.csv")
+    assert [float(row["prediction"]) for row in rows] == pytest.approx(plain)
+    assert [float(row["std"]) for row in rows] == pytest.approx([y.std() / 2] * 60)
+
+    def without(self, X, return_std=False):
+        raise ValueError("there is no posterior, because the method is admm")
+
+    monkeypatch.setattr(dladmm.estimators.DLADMMRegressor, "predict", without)
+    assert run(*ask, "--std").err == "dladmm: there is no posterior, because the method is admm\n"
+    classes = run("predict", folder / "m", folder / "t.csv", "--out", tmp_path / "p.csv", "--std")
+    assert "--std is for numbers" in classes.err
+
+
 def test_parquet_and_a_task_that_overrules_the_inferred_one(tmp_path):
     frame = pd.DataFrame({"a": np.arange(40.0), "b": [True, False] * 20, "y": [1, 2] * 20})
     frame.to_parquet(tmp_path / "t.parquet")

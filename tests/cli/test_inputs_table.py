@@ -1,11 +1,15 @@
 """Walks the table of docs/inputs.md: every row has a scenario, and every scenario a row."""
 
 import errno
+import gzip
+import io
 import os
 import re
+import zipfile
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from command_line import QUICK, run
 
@@ -36,8 +40,12 @@ def model(tmp_path_factory):
 
 
 def fits(folder, text, target="species", out="out", name="table.csv"):
-    (folder / name).write_text(text)
+    (folder / name).write_text(text, encoding="utf-8")
     return ["fit", folder / name, "--target", target, "--out", folder / out, *QUICK]
+
+
+def fit_of(folder, name, target="species"):
+    return ["fit", folder / name, "--target", target, "--out", folder / "out", *QUICK]
 
 
 def predicts(folder, model, text):
@@ -55,6 +63,88 @@ def single_class(folder, model, monkeypatch):
 
 def missing_target_cells(folder, model, monkeypatch):
     return fits(folder, as_csv([*CELLS[:-2], *((w, c, "") for w, c, _ in CELLS[-2:])]))
+
+
+def number_or_class(folder, model, monkeypatch):
+    cells = [(f"${i}.5", c, s) for i, (_, c, s) in enumerate(CELLS, 5)]
+    return fits(folder, as_csv([*cells[:-1], ("4.5 kg", "red", "ant")]), target="width")
+
+
+def names_as_target(folder, model, monkeypatch):
+    names = (f"{a}{b}" for a in "abcdefgh" for b in "vwxyz")
+    return fits(folder, as_csv([(w, c, next(names)) for w, c, _ in CELLS]))
+
+
+def drop_unknown(folder, model, monkeypatch):
+    return [*fits(folder, GOOD), "--drop", "widht"]
+
+
+def empty_archive(folder, model, monkeypatch):
+    with zipfile.ZipFile(folder / "table.csv.zip", "w") as archive:
+        archive.writestr("one.csv", GOOD)
+        archive.writestr("two.csv", GOOD)
+    return fit_of(folder, "table.csv.zip")
+
+
+def semicolons(folder, model, monkeypatch):
+    return fits(folder, GOOD.replace(",", ";").replace(".", ","))
+
+
+def western_encoding(folder, model, monkeypatch):
+    (folder / "table.csv").write_bytes(GOOD.replace("blue", "grün").encode("latin-1"))
+    return fit_of(folder, "table.csv")
+
+
+def wide_encoding(folder, model, monkeypatch):
+    (folder / "table.csv").write_bytes(GOOD.encode("utf-16"))
+    return fit_of(folder, "table.csv")
+
+
+def compressed(folder, model, monkeypatch):
+    (folder / "table.csv.gz").write_bytes(gzip.compress(GOOD.encode()))
+    return fit_of(folder, "table.csv.gz")
+
+
+def excel(folder, model, monkeypatch):
+    frame = pd.read_csv(io.StringIO(GOOD))
+    with pd.ExcelWriter(folder / "table.xlsx") as book:
+        frame.to_excel(book, sheet_name="ants", index=False)
+        frame.to_excel(book, sheet_name="bees", index=False)
+    return fit_of(folder, "table.xlsx")
+
+
+def units(folder, model, monkeypatch):
+    return fits(folder, as_csv([(f'"$1,00{w}"', c, s) for w, c, s in CELLS]))
+
+
+def money_as_target(folder, model, monkeypatch):
+    return fits(folder, as_csv([(f'"$1,00{w}"', c, s) for w, c, s in CELLS]), target="width")
+
+
+def stray_marks(folder, model, monkeypatch):
+    return fits(folder, as_csv([("?", "red", "ant"), *CELLS[1:-1], ("?", "red", "bee")]))
+
+
+def month_names(folder, model, monkeypatch):
+    cells = [(f"{1 + i % 28:02} Apr 2020", *row) for i, row in enumerate(CELLS)]
+    return fits(folder, as_csv(cells, "day," + HEADER))
+
+
+def id_column(folder, model, monkeypatch):
+    return fits(folder, as_csv([(str(7 + i), *row) for i, row in enumerate(CELLS)], "id," + HEADER))
+
+
+def dropped_column(folder, model, monkeypatch):
+    return [*id_column(folder, model, monkeypatch), "--drop", "id"]
+
+
+def many_categories(folder, model, monkeypatch):
+    names = [f"{a}{b}" for a in "abcdefghijkl" for b in "mnopqrstuvw"]
+    return fits(folder, as_csv([("1.5", name, CELLS[i % 40][2]) for i, name in enumerate(names)]))
+
+
+def few_rows(folder, model, monkeypatch):
+    return fits(folder, as_csv(CELLS[:8]))
 
 
 def arrays_that_do_not_fit(folder, model, monkeypatch):
@@ -151,6 +241,23 @@ SCENARIOS = {
         missing_target_column,
         single_class,
         missing_target_cells,
+        number_or_class,
+        names_as_target,
+        drop_unknown,
+        empty_archive,
+        semicolons,
+        western_encoding,
+        wide_encoding,
+        compressed,
+        excel,
+        units,
+        money_as_target,
+        stray_marks,
+        month_names,
+        id_column,
+        dropped_column,
+        many_categories,
+        few_rows,
         missing_column,
         text_for_numbers,
         duplicate_columns,

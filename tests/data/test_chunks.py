@@ -106,6 +106,101 @@ def test_a_row_group_without_a_cell_does_not_say_what_its_column_is(tmp_path):
     assert joined(list(some.tables(everything(some)))).column("where").kind == "text"
 
 
+@pytest.fixture
+def text_table(tmp_path):
+    """Newlines in quotes, whole numbers that go on with fractions, numbers that go on with text."""
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame(
+        {
+            "note": rng.choice(["plain", 'two\nlines, "quoted"', "\n"], N),
+            "size": [str(i) if i < 100 else f"{i}.5" for i in range(N)],
+            "width": [str(i % 9) if i != 200 else "?" for i in range(N)],
+            "code": [str(i % 9) if i < 150 else "x7" for i in range(N)],
+            "flag": [("True", "", "False")[i % 3] if i > 90 else "" for i in range(N)],
+            "kind": rng.choice(["a", "b"], N),
+        }
+    )
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    return tmp_path / "t.csv"
+
+
+@pytest.mark.parametrize("rows", [7, 40, 1000])
+def test_a_text_file_by_chunks_is_the_whole_table(text_table, monkeypatch, rows):
+    monkeypatch.setattr("dladmm.data.chunks.TEXT_ROWS", rows)
+    some, whole = chunks(text_table), read_table(text_table)
+    assert some.n_rows == N
+    for part in (slice(0, N), slice(37, 190)):
+        again, expected = joined(list(some.tables(part))), whole.take(part)
+        assert again.names == expected.names
+        for one, other in zip(again.columns, expected.columns, strict=True):
+            assert (one.kind, list(one.missing)) == (other.kind, list(other.missing))
+            there = ~one.missing
+            np.testing.assert_array_equal(one.values[there], other.values[there])
+    with pytest.warns(UserWarning, match="column '") as of_chunks:
+        preprocessing = learned(some, "kind")
+    with pytest.warns(UserWarning, match="column '") as of_whole:
+        assert preprocessing == TablePreprocessor.fit(whole, "kind")
+    assert {str(w.message) for w in of_chunks} == {str(w.message) for w in of_whole}
+    X, y = encoded(some, preprocessing, slice(37, 190), None, np.float64)
+    with pytest.warns(UserWarning, match="taken as missing"):
+        np.testing.assert_array_equal(X, preprocessing.transform(whole)[37:190])
+    assert y.tolist() == whole.column("kind").values[37:190].tolist()
+
+
+def test_text_and_parquet_are_trained_alike_by_batches_from_a_shell(file, tmp_path):
+    pd.read_parquet(file).to_csv(tmp_path / "t.csv.gz", index=False)
+    asked = ("--target", "kind", "--hidden", "8", "--batch-size", "32", "--max-iter", "3", "--json")
+    of_text, of_parquet = (
+        run("fit", data, *asked, "--out", tmp_path / "m").json
+        for data in (tmp_path / "t.csv.gz", file)
+    )
+    for key in ("train_loss", "train", "held_out"):
+        assert of_text[key] == of_parquet[key]
+
+
+def test_rows_are_forgotten_while_a_text_file_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("dladmm.data.chunks.TEXT_ROWS", 1000)
+    rows = 60_000
+    words = [f"word {i}" for i in range(rows)]  # Python counts the bytes of text, not pandas' own
+    pd.DataFrame({"a": words, "b": words, "y": words}).to_csv(tmp_path / "t.csv", index=False)
+
+    def peak(read):
+        tracemalloc.start()
+        assert read() == rows
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    def by_chunks():
+        return sum(table.n_rows for table in chunks(tmp_path / "t.csv").tables(slice(0, rows)))
+
+    assert peak(by_chunks) < peak(lambda: read_table(tmp_path / "t.csv").n_rows) / 2
+
+
+def test_only_some_rows_are_encoded_and_learned_from(file):
+    some = chunks(file)
+    kept = np.arange(N) % 3 > 0
+    preprocessing = learned(some, "kind", among=kept)
+    assert preprocessing == TablePreprocessor.fit(read_table(file).take(kept), "kind")
+    X, y = encoded(some, preprocessing, kept, None, np.float64)
+    expected_X, expected_y = encoded_whole(preprocessing, read_table(file).take(kept))
+    np.testing.assert_array_equal(X, expected_X)
+    np.testing.assert_array_equal(y, expected_y)
+
+
+def test_a_file_without_rows_is_refused_by_chunks_too(tmp_path):
+    empty = pd.DataFrame({"x": [], "kind": []})
+    empty.to_parquet(tmp_path / "t.parquet")
+    empty.to_csv(tmp_path / "t.csv", index=False)
+    np.save(tmp_path / "x.npy", np.zeros((0, 2)))
+    np.save(tmp_path / "y.npy", np.zeros(0))
+    for name, target in (("t.parquet", "kind"), ("t.csv", "kind"), ("x.npy", tmp_path / "y.npy")):
+        asked = ("--target", target, "--batch-size", "8", "--out", tmp_path / "m")
+        refused = run("fit", tmp_path / name, *asked)
+        assert (refused.code, refused.err.count("\n")) == (2, 1), refused.err
+        assert f"{name} has no rows; expected at least one" in refused.err
+
+
 IMAGES, LABELS = (N, 3, 2), (N,)
 
 

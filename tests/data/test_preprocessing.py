@@ -139,14 +139,18 @@ def test_what_cannot_be_trained_on_is_refused():
 
 def test_odd_columns_are_said():
     with pytest.warns(
-        UserWarning, match="'n' is taken as categories, not numbers, because of '\\?'"
+        UserWarning, match="'n' is taken as categories, not numbers, because of 'wide'"
     ):
-        fitted(n=text("1", "2", "?", "3"))
+        fitted(n=text("1", "2", "wide", "3"))
     with pytest.warns(UserWarning, match="'n' has no values at all"):
         fitted(n=[np.nan] * 4)
     many = table(c=text(*(f"id{i}" for i in range(150))), y=np.arange(150) % 2)
-    with pytest.warns(UserWarning, match="150 categories; the 100 most frequent"):
-        assert len(TablePreprocessor.fit(many, "y").input_names) == 100
+    with pytest.warns(UserWarning, match="column 'c' has") as said:
+        assert len(TablePreprocessor.fit(many, "y").input_names) == 101  # the rest is one
+    first, second = (str(warning.message) for warning in said)
+    assert "150 categories; the 100 most frequent are told apart" in first
+    assert "column 'c' has another value in each row" in second
+    assert "--drop c leaves it out" in second
 
 
 def test_known_categories_given_as_numbers_or_booleans_are_still_known():
@@ -155,6 +159,103 @@ def test_known_categories_given_as_numbers_or_booleans_are_still_known():
     assert inputs.argmax() == learned.columns[0].categories.index("1")
     inputs = learned.transform(table(c=[True]))
     assert inputs.argmax() == learned.columns[0].categories.index("True")
+
+
+def test_marks_among_numbers_and_dates_are_missing_and_counted():
+    numbers = text("1", "?", "3", "8")
+    with pytest.warns(UserWarning, match=r"column 'n' has '\?' in 1 of 4 rows, taken as missing"):
+        learned = fitted(n=numbers)
+    assert (learned.columns[0].kind, learned.columns[0].fill) == ("number", 3)
+    with pytest.warns(UserWarning, match="taken as missing"):
+        inputs = learned.transform(table(n=text("-", "3")))
+    np.testing.assert_array_equal(inputs[0], inputs[1])
+    with pytest.warns(UserWarning, match="column 'd' has '-', 'n/a' in 2 of 4 rows"):
+        learned = fitted(d=text("01 Apr 2020", "-", "n/a", "03 Apr 2020"))
+    assert learned.columns[0].date_format == "%d %b %Y"
+
+
+@pytest.mark.parametrize(
+    ("cells", "values", "words"),
+    [
+        (("12 %", "5%", "7.5 %", "1 %"), (12, 5, 7.5, 1), "numbers with the unit '%'"),
+        (("$5", "-$1,000.50", "($2)", "7"), (5, -1000.5, -2, 7), "numbers with the unit '\\$'"),
+        (("1.234 €", "2.500 €", "7 €", "0 €"), (1234, 2500, 7, 0), "'€' and ',' as the decimal"),
+        (("10,26", "1,5", "2", "0,75"), (10.26, 1.5, 2, 0.75), "numbers with ',' as the decimal"),
+    ],
+)
+def test_units_and_decimal_commas_are_read_and_remembered(cells, values, words):
+    with pytest.warns(UserWarning, match=words):
+        learned = fitted(n=text(*cells))
+    again = TablePreprocessor.from_dict(json.loads(json.dumps(learned.to_dict())))
+    assert again.text_columns == ["n", "y"]
+    expected = (np.array(values) - np.mean(values)) / np.std(values)
+    np.testing.assert_allclose(again.transform(table(n=text(*cells)))[:, 0], expected)
+    np.testing.assert_allclose(again.transform(table(n=np.array(values, float)))[:, 0], expected)
+    with pytest.raises(ValueError, match="has the unit '£' in row 1; expected numbers"):
+        again.transform(table(n=text("£5")))
+
+
+def test_text_that_reads_as_numbers_is_numbers_unless_it_is_declared_or_a_name():
+    assert fitted(n=text("1", "2", "1", "4")).columns[0].kind == "number"
+    assert fitted(n=text("007", "2", "1", "4")).columns[0].kind == "category"
+    declared = Column("n", "text", text("1", "2", "1", "4"), declared=True)
+    both = Table((declared, *table(y=Y).columns), 4)
+    assert TablePreprocessor.fit(both, "y").columns[0].kind == "category"
+
+
+def test_categories_beyond_the_first_hundred_are_one_input():
+    cells = [f"c{i}" for i in range(130)] * 2
+    many = table(c=text(*cells), y=np.arange(260) % 2)
+    with pytest.warns(UserWarning, match="130 categories; the 100 most frequent are told apart"):
+        learned = TablePreprocessor.fit(many, "y")
+    assert learned.input_names[-1] == "c=(other)"
+    inputs = learned.transform(many)  # without a word about unseen ones
+    np.testing.assert_array_equal(inputs.sum(axis=1), 1)
+    assert inputs[:, -1].sum() == 60
+    again = TablePreprocessor.from_dict(json.loads(json.dumps(learned.to_dict())))
+    np.testing.assert_array_equal(again.transform(many), inputs)
+
+
+def test_ids_are_said_and_dropped_on_request():
+    rows = 30
+    columns = {"n": np.arange(rows) % 7, "id": np.arange(rows), "y": np.arange(rows) % 2}
+    with pytest.warns(UserWarning, match="column 'id' has another value in each row.*--drop id"):
+        TablePreprocessor.fit(table(**columns), "y")
+    learned = TablePreprocessor.fit(table(**columns), "y", drop=["id"])
+    assert learned.input_names == ["n"]
+    assert learned.transform(table(**columns)).shape == (rows, 1)  # a dropped column is no surprise
+    assert TablePreprocessor.from_dict(learned.to_dict()) == learned
+    with pytest.raises(ValueError, match="there is no column 'idd'; expected perhaps 'id'"):
+        TablePreprocessor.fit(table(**columns), "y", drop=["idd"])
+
+
+def test_rows_without_a_target_are_not_learned_from():
+    columns = table(n=[1.0, 3.0, 100.0], y=[0.5, 1.5, np.nan])
+    with pytest.warns(UserWarning, match="'y' is missing in 1 of 3 rows, which are left out"):
+        learned = TablePreprocessor.fit(columns, "y")
+    assert (learned.columns[0].mean, learned.target.mean) == (2, 1)
+
+
+def test_a_category_that_only_left_out_rows_have_is_missing_in_all_others():
+    columns = table(c=text(None, None, "a"), n=[1.0, 2.0, 3.0], y=[0.5, 1.5, np.nan])
+    with pytest.warns(UserWarning, match="'(y|c)' is") as said:
+        learned = TablePreprocessor.fit(columns, "y")
+    assert [str(w.message)[:12] for w in said] == ["the target '", "column 'c' i"]
+    assert learned.input_names == ["c=(missing)", "n"]
+
+
+def test_what_0_1_wrote_is_still_read():
+    number = {"name": "n", "kind": "number", "mean": 1.0, "scale": 2.0, "fill": 3.0}
+    rest = {"date_format": None, "categories": [], "fill_category": None}
+    target = {"name": "y", "task": "regression", "class_type": None, "classes": []}
+    plain = {
+        "format": 1,
+        "source": "table",
+        "columns": [number | rest],
+        "target": target | {"mean": 0.0, "scale": 1.0},
+    }
+    learned = TablePreprocessor.from_dict(plain)
+    np.testing.assert_array_equal(learned.transform(table(n=[5.0, np.nan])), [[2], [1]])
 
 
 def test_json_and_back_is_the_same_preprocessing():
@@ -167,8 +268,8 @@ def test_json_and_back_is_the_same_preprocessing():
         )
     plain = json.loads(json.dumps(learned.to_dict(), allow_nan=False))
     assert TablePreprocessor.from_dict(plain) == learned
-    with pytest.raises(ValueError, match="preprocessing has format 2; expected 1"):
-        TablePreprocessor.from_dict({**plain, "format": 2})
+    with pytest.raises(ValueError, match="preprocessing has format 3; expected 2"):
+        TablePreprocessor.from_dict({**plain, "format": 3})
     with pytest.raises(ValueError, match="preprocessing is not readable"):
         TablePreprocessor.from_dict({**plain, "target": {}})
 

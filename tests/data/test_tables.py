@@ -1,6 +1,14 @@
 """Tables: three formats give the same columns; what cannot be read is refused in one sentence."""
 
+import bz2
+import csv
 import datetime
+import gzip
+import io
+import lzma
+import sys
+import warnings
+import zipfile
 from decimal import Decimal
 
 import numpy as np
@@ -101,10 +109,12 @@ def test_an_npz_with_pickled_objects_is_refused_unread(tmp_path):
         ("t.csv", "a,a\n1,2\n", "more than one column named 'a'"),
         ("t.csv", "a,b\n1,2,3\n", "cannot be read"),
         ("t.csv", "a,b\n1,2\n1,2,3\n", "cannot be read"),
-        ("t.csv", "a;b\n1;2\n", "separated by ';'"),
         ("t.parquet", "a,b\n1,2\n", "cannot be read as Parquet"),
         ("t.npz", "a,b\n1,2\n", "cannot be read as NPZ"),
-        ("t.xlsx", "a,b\n1,2\n", "is not a table; expected a file ending in .csv"),
+        ("t.xlsx", "a,b\n1,2\n", "cannot be read as Excel"),
+        ("t.csv.gz", "a,b\n1,2\n", "cannot be read: Not a gzipped file"),
+        ("t.csv.xz", "a,b\n1,2\n", "cannot be read: Input format not supported"),
+        ("t.doc", "a,b\n1,2\n", "is not a table; expected a file ending in .csv"),
     ],
 )
 def test_what_is_no_table_is_refused_by_name(tmp_path, name, text, words):
@@ -113,11 +123,128 @@ def test_what_is_no_table_is_refused_by_name(tmp_path, name, text, words):
     assert name in str(refused.value)
 
 
-def test_other_encodings_missing_files_and_folders_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="is not UTF-8 text"):
-        read_table(written(tmp_path, "größe,b\n1,2\n", encoding="latin-1"))
-    with pytest.raises(ValueError, match="is not UTF-8 text"):
-        read_table(written(tmp_path, "a,b\n1,é\n", encoding="latin-1"))
+CELLS = [("größe", "preis €", "wo"), ("1.5", "2", "Köln, Süd"), ("-3.25", "4", 'a "b"\nc')]
+
+
+def as_text(separator, decimal="."):
+    text = io.StringIO()
+    csv.writer(text, delimiter=separator).writerows(
+        [cell.replace(".", decimal) for cell in row] for row in CELLS
+    )
+    return text.getvalue()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "utf-16", "utf-16-le"])
+@pytest.mark.parametrize(
+    ("separator", "decimal"), [(",", "."), (";", ","), ("\t", "."), ("|", ",")]
+)
+def test_how_a_text_file_is_written_is_found_out_and_said(tmp_path, encoding, separator, decimal):
+    path = written(tmp_path, as_text(separator, decimal), encoding=encoding)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        table = read_table(path)
+    assert table.names == list(CELLS[0])
+    assert table.columns[0].values.tolist() == [1.5, -3.25]
+    assert table.columns[2].values.tolist() == ["Köln, Süd", 'a "b"\nc']
+    words = " ".join(str(warning.message) for warning in said)
+    assert ("between cells" in words) == (separator != ",")
+    assert ("',' as the decimal mark" in words) == (decimal == ",")
+    assert (f"{encoding} as the encoding" in words) == (not encoding.startswith("utf-8"))
+
+
+def test_a_letter_that_is_not_utf8_may_come_late(tmp_path):
+    text = "a,b\n" + "1,x\n" * 400_000 + "2,é\n"
+    with pytest.warns(UserWarning, match="cp1252"):
+        table = read_table(written(tmp_path, text, encoding="latin-1"))
+    assert table.columns[1].values[-1] == "é"
+
+
+@pytest.mark.parametrize(
+    ("name", "packed"),
+    [
+        ("t.csv.gz", gzip.compress),
+        ("t.csv.bz2", bz2.compress),
+        ("t.csv.xz", lzma.compress),
+        ("t.txt.gz", gzip.compress),
+        ("T.CSV", bytes),
+    ],
+)
+def test_compressed_files_are_read(tmp_path, name, packed):
+    (tmp_path / name).write_bytes(packed(as_text(",").encode()))
+    assert read_table(tmp_path / name).names == list(CELLS[0])
+
+
+def test_an_archive_of_one_file_is_read(tmp_path):
+    for name in ("t.csv.zip", "t.zip"):
+        with zipfile.ZipFile(tmp_path / name, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("inner.csv", as_text(","))
+        assert read_table(tmp_path / name).names == list(CELLS[0])
+
+
+def test_separators_in_doubt(tmp_path):
+    with pytest.warns(UserWarning, match="';' between cells, ',' as the decimal mark"):
+        table = read_table(written(tmp_path, "length, cm;width, cm\n1,5;2,5\n3,5;4,5\n"))
+    assert table.names == ["length, cm", "width, cm"]
+    with pytest.warns(UserWarning, match="spaces between cells"):
+        table = read_table(written(tmp_path, "a b  c\n1 2   3\n4 5 6\n", "t.txt"))
+    assert table.columns[2].values.tolist() == [3, 6]
+    with pytest.warns(UserWarning, match="';' between cells"):
+        assert read_table(written(tmp_path, "sep=;\r\na;b\r\n1;2\r\n")).names == ["a", "b"]
+    spaced = read_table(written(tmp_path, 'a, b, c\n1, x, "2,5"\n3, ?, "4,5"\n'))
+    assert spaced.names == ["a", "b", "c"]
+    assert spaced.columns[1].values.tolist() == ["x", "?"]
+    assert read_table(written(tmp_path, "a, b,c\n1, x,2\n")).names == ["a", " b", "c"]
+    one = read_table(written(tmp_path, "only\nhello world\nbye\n"))
+    assert one.names == ["only"]
+    thousands = "a;b\n1,234;1\n5,678;2\n"  # no cell says which mark is the decimal one
+    with pytest.warns(UserWarning, match="is read with ';' between cells$"):
+        assert read_table(written(tmp_path, thousands)).columns[0].kind == "text"
+
+
+def test_long_headers_and_cells_are_read(tmp_path):
+    names = [f"a column with a name of its own {j}" for j in range(10_000)]
+    text = ";".join(names) + "\n" + ";".join(["1,5"] * len(names)) + "\n"
+    with pytest.warns(UserWarning, match="';' between cells, ',' as the decimal mark"):
+        assert read_table(written(tmp_path, text)).names == names
+    long = read_table(written(tmp_path, f"a,b\n1,{'x' * 300_000}\n2,y\n"))
+    assert [len(cell) for cell in long.column("b").values] == [300_000, 1]
+
+
+def test_a_column_without_a_name_has_the_name_pandas_gives_it(tmp_path):
+    path = written(tmp_path, ",a\n007,1\n")
+    assert read_table(path).names == ["Unnamed: 0", "a"]
+    assert read_table(path, ["Unnamed: 0"]).columns[0].values.tolist() == ["007"]
+
+
+def test_excel_gives_the_columns_of_csv(tmp_path):
+    frame = pd.DataFrame(
+        {
+            "n": [1.5, None, 3.0],
+            "i": [1, 2, 3],
+            "t": ["a", None, "ç"],
+            "b": [True, False, True],
+            "d": pd.to_datetime(["1970-01-02", "1970-01-03", None]),
+        }
+    )
+    frame.to_excel(tmp_path / "t.xlsx", index=False)
+    table = read_table(tmp_path / "t.xlsx")
+    kinds = [column.kind for column in table.columns]
+    assert kinds == ["number", "number", "text", "boolean", "date"]
+    np.testing.assert_array_equal(table.column("n").values, [1.5, np.nan, 3])
+    np.testing.assert_array_equal(table.column("d").values, [1, 2, np.nan])
+    pd.DataFrame([[1, 2]], columns=["a", "a"]).to_excel(tmp_path / "t.xlsx", index=False)
+    with pytest.raises(ValueError, match="more than one column named 'a'"):
+        read_table(tmp_path / "t.xlsx")
+
+
+def test_excel_without_its_extra_names_it(tmp_path, monkeypatch):
+    pd.DataFrame({"a": [1]}).to_excel(tmp_path / "t.xlsx", index=False)
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(ImportError, match=r"pip install 'dladmm\[excel\]'"):
+        read_table(tmp_path / "t.xlsx")
+
+
+def test_missing_files_and_folders_are_refused(tmp_path):
     with pytest.raises(ValueError, match="does not exist"):
         read_table(tmp_path / "none.csv")
     (tmp_path / "folder.csv").mkdir()

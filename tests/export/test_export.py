@@ -269,6 +269,34 @@ def test_missing_and_unseen_cells_agree(path):
     np.testing.assert_allclose(out["prediction"], predicted, rtol=AGREEMENT)
 
 
+def test_other_categories_and_numbers_as_text_agree(path):
+    many = [f"c{i}" for i in range(120)] * 2
+    money = [f"${i % 50},000.50" for i in range(240)]
+    table = Table(
+        (
+            Column("many", "text", np.array(many, dtype=object)),
+            Column("money", "text", np.array(money, dtype=object)),
+            Column("y", "number", np.sin(np.arange(240.0))),
+        ),
+        240,
+    )
+    with pytest.warns(UserWarning, match="column"):
+        prepared = TablePreprocessor.fit(table, "y")
+    features = prepared.transform(table)
+    model = DLADMMRegressor((5,), max_iter=3).fit(
+        features, prepared.target.encode(table.column("y"))
+    )
+    with pytest.warns(UserWarning, match="ONNX cannot read numbers as text"):
+        said = to_onnx(model, path, prepared.to_dict())
+    assert said == [
+        "ONNX cannot read numbers as text: the input 'money' takes numbers in the unit '$'"
+    ]
+    numbers = np.array([1000.0 * (i % 50) + 0.5 for i in range(240)])
+    out = run_onnx(path, {"many": np.array(many, dtype=object)[:, None], "money": numbers[:, None]})
+    predicted = prepared.target.decode(model.predict(features))
+    np.testing.assert_allclose(out["prediction"], predicted, rtol=AGREEMENT)
+
+
 def test_columns_of_an_array_are_one_input(path):
     table = Table(tuple(Column(f"x{j}", "number", 9 + 3 * X[:, j]) for j in range(3)), len(X))
     table = Table((*table.columns, Column("y", "text", NAMES.astype(object))), len(X))

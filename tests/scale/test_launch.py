@@ -104,13 +104,22 @@ def test_each_process_reads_its_part_of_a_table_with_a_sorted_target(tmp_path):
     price = np.sort(rng.normal(size=301))
     price[:160] = price[:160].min()  # the first process sees one value only
     frame = pd.DataFrame({"price": price, "size": price + 0.1 * rng.normal(size=301)})
+    frame["note"] = 'on "two"\nlines'
+    frame.loc[frame.index[::50], "price"] = np.nan  # rows that are left out
     frame.to_parquet(tmp_path / "t.parquet", row_group_size=64)
-    fit = ("fit", tmp_path / "t.parquet", "--target", "price", "--hidden", "4", "--max-iter", "20")
-    both = record(dladmm("launch", "-n", 2, "--", *fit, "--out", tmp_path / "m", "--json"))
-    one = record(dladmm(*fit, "--out", tmp_path / "one", "--json"))
-    assert both["task"] == "regression"
-    for key in ("train_loss", "train_score"):
-        assert both[key] == pytest.approx(one[key], rel=1e-9)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    fit = ("--target", "price", "--hidden", "4", "--max-iter", "20", "--json")
+    one = record(dladmm("fit", tmp_path / "t.parquet", *fit, "--out", tmp_path / "one"))
+    for count, table in ((2, "t.parquet"), (3, "t.csv")):
+        launcher = dladmm(
+            "launch", "-n", count, "--", "fit", tmp_path / table, *fit, "--out", tmp_path / "m"
+        )
+        both = record(launcher)
+        assert both["task"] == "regression"
+        for key in ("train_loss", "train_score"):
+            assert both[key] == pytest.approx(one[key], rel=1e-9)
+        for key in ("train", "held_out"):
+            assert both[key] == pytest.approx(one[key], rel=1e-9)
     predicted = dladmm("predict", tmp_path / "m", tmp_path / "t.parquet", "--out",
                        tmp_path / "p.csv", "--json")  # fmt: skip
     assert record(predicted)["score"] == pytest.approx(both["train_score"], rel=1e-6)
@@ -158,12 +167,12 @@ def test_processes_find_each_other_by_the_variables_of_slurm(tmp_path, alone):
 def test_what_all_processes_refuse_is_said_once(tmp_path):
     (tmp_path / "t.csv").write_text("a,b\n1,x\n2,y\n")
     launcher = dladmm(
-        "launch", "-n", 2, "--", "fit", tmp_path / "t.csv", "--target", "b", "--out", tmp_path / "m"
+        "launch", "-n", 2, "--", "fit", tmp_path / "t.csv", "--target", "c", "--out", tmp_path / "m"
     )
     code, _, err = ended(launcher)
     assert code == 2
     assert err.count("\n") == 1
-    assert "can only be read whole" in err
+    assert "there is no column 'c'" in err
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,10 @@
 """What the commands read: the rows to train on, and those to predict. Nothing here prints."""
 
+from __future__ import annotations
+
 import warnings
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,10 +15,14 @@ from dladmm.core.engine.devices import make_mesh, own_rows, refused_together
 from dladmm.core.options import precision
 from dladmm.data import chunks
 from dladmm.data.columns import Table, named, table_from_arrays
-from dladmm.data.datasets import NAMES, load_dataset, load_part
+from dladmm.data.datasets import NAMES, load_part
 from dladmm.data.preprocessing import TablePreprocessor
 from dladmm.data.tables import read_table
+from dladmm.data.target import Target
 from dladmm.estimators.model_files import LoadedModel
+
+# Fewer rows would give a score of one row or two.
+LEAST_TO_HOLD_OUT = 10
 
 
 @dataclass(frozen=True)
@@ -37,6 +44,8 @@ class Source:
 
     def target_name(self, table: Table) -> str:
         """The column to predict, which arrays have under the name y."""
+        if chunks.is_array_file(self.data):
+            return "y"
         if self.target is not None:
             return self.target
         if self.has_arrays:
@@ -53,80 +62,122 @@ class TrainingRows(NamedTuple):
     test: Table | None
 
 
-def training_rows(
-    source: Source,
-    folder: Path,
-    by_batches: bool,
-    devices: Any = None,
-    dtype: str = "auto",
-    **settings: Any,
-) -> TrainingRows:
-    """Preprocessing learned, and applied to the rows that are this process's own.
+class Reading:
+    """DATA of a fit, opened. By chunks where its rows may be more than memory (`by_batches`), or
+    where this process needs some of them only; otherwise as a whole.
 
-    By chunks where the rows may be more than memory: the inputs for batches go through `folder`.
+    `settings` are those of `TablePreprocessor.fit`.
     """
-    several = jax.process_count() > 1
-    alone = chunks.is_array_file(source.data)
-    if several or alone or (by_batches and not source.is_named):
+
+    def __init__(self, source: Source, by_batches: bool = False, **settings: Any):
+        self.source, self.by_batches, self.settings = source, by_batches, settings
+        in_part = jax.process_count() > 1 or chunks.is_array_file(source.data)
         with refused_together():
-            parts = chunks.chunks_of(source.data, source.target, source.data_dir)
-        if parts is not None:
-            own = own_rows(parts.n_rows, make_mesh(devices))
-            file = folder / "inputs.npy" if by_batches else None
-            with refused_together():
-                return _own_rows(source, parts, own, file, dtype, settings)
-        if several:
-            raise ValueError(
-                f"{source.data} can only be read whole; where there are several processes, expected"
-                f" a .parquet, .npy or IDX file or one of {', '.join(NAMES)}"
+            self.chunks: chunks.Chunks
+            if in_part or (by_batches and not source.is_named):
+                self.chunks = chunks.chunks_of(source.data, source.target, source.data_dir)
+            else:
+                self.chunks = chunks.TableChunks(_whole_table(source))
+            if self.chunks.n_rows == 0:
+                raise ValueError(f"{source.data} has no rows; expected at least one")
+            self.target_name = source.target_name(next(self.chunks.tables(slice(0, 1))))
+            self.target_column = chunks.target_column(self.chunks, self.target_name)
+        if source.is_named:  # their pixels are scaled to 0..1 already
+            self.settings |= {"standardise": False, "source": source.data}
+
+    def rows(
+        self, folder: Path, devices: Any = None, dtype: str = "auto", among: Any = None
+    ) -> TrainingRows:
+        """Preprocessing learned, and applied to the rows that are this process's own.
+
+        `among` is a mask of the rows to learn from. The inputs for batches go through `folder`.
+        """
+        with refused_together():
+            preprocessing = chunks.learned(
+                self.chunks,
+                self.target_name,
+                whole_target=self.target_column,
+                among=among,
+                **self.settings,
             )
-    table, test = _whole_tables(source)
-    preprocessing = TablePreprocessor.fit(
-        table,
-        source.target_name(table),
-        standardise=test is None,  # the named data sets are scaled to 0..1 already
-        source="table" if test is None else source.data,
-        **settings,
-    )
-    return TrainingRows(preprocessing, *encoded(preprocessing, table), test)
+        answered = preprocessing.target.answered(self.target_column)
+        rows = np.flatnonzero(answered if among is None else answered & among)
+        dtype = precision(dtype, len(rows) * len(preprocessing.input_names))
+        # A dtype that is none is refused by the fit, by its name.
+        kind = np.float64 if dtype == "float64" else np.float32
+        own = rows[own_rows(len(rows), make_mesh(devices))]
+        file = folder / "inputs.npy" if self.by_batches else None
+        with refused_together(), warnings.catch_warnings():
+            if self.chunks.in_memory:  # learning has warned of all its rows
+                warnings.simplefilter("ignore", UserWarning)
+            X, y = chunks.encoded(self.chunks, preprocessing, own, file, kind)
+        test = None
+        if self.source.is_named and jax.process_index() == 0:
+            part = load_part(self.source.data, self.source.data_dir, "test")
+            test = table_from_arrays(*part)
+        return TrainingRows(preprocessing, X, y, test)
+
+    def read_as(self, preprocessing: TablePreprocessor) -> Reading:
+        """The same data, read as this preprocessing reads them, for parts to be learned from."""
+        again = copy(self)
+        again.chunks = chunks.ReadChunks(self.chunks, preprocessing)
+        again.target_column = preprocessing.target.read(self.target_column)
+        again.settings = self.settings | {"task": preprocessing.target.task, "drop": ()}
+        return again
+
+    def held_out(self, target: Target, size: float, seed: int) -> np.ndarray:
+        """A mask of rows to score on, the same in every process; ValueError if there are too few.
+
+        Of each class the same part, where there are enough rows of it; a class of one row stays
+        with those to train on.
+        """
+        from sklearn.model_selection import train_test_split
+
+        rows = np.flatnonzero(target.answered(self.target_column))
+        if len(rows) < LEAST_TO_HOLD_OUT:
+            raise ValueError(
+                f"there are {len(rows)} rows; expected {LEAST_TO_HOLD_OUT} or more to hold some out"
+            )
+        labels = None
+        if target.task == "classification":
+            _, codes, counts = np.unique(
+                self.targets(target, rows), return_inverse=True, return_counts=True
+            )
+            rows, labels = rows[counts[codes] > 1], codes[counts[codes] > 1]
+        try:
+            _, out = train_test_split(rows, test_size=size, random_state=seed, stratify=labels)
+        except ValueError:  # more classes than rows to hold out
+            _, out = train_test_split(rows, test_size=size, random_state=seed)
+        mask = np.zeros(self.chunks.n_rows, dtype=bool)
+        mask[out] = True
+        return mask
+
+    def targets(self, target: Target, rows: Any) -> np.ndarray:
+        """What an estimator is fitted to, of any rows: every process knows the whole target."""
+        column = self.target_column
+        return target.encode(replace(column, values=column.values[rows]))
+
+    def scored_rows(
+        self, preprocessing: TablePreprocessor, mask: np.ndarray, folder: Path, dtype: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Inputs and targets of this process's share of the rows to score on."""
+        share = np.array_split(np.flatnonzero(mask), jax.process_count())[jax.process_index()]
+        file = folder / "held_out.npy" if self.by_batches else None
+        with refused_together():
+            return chunks.encoded(self.chunks, preprocessing, share, file, dtype)
 
 
-def _whole_tables(source: Source) -> tuple[Table, Table | None]:
-    """The rows to train on, and those to test on where a named data set has them."""
-    if not source.is_named:
-        return read_table(Path(source.data)), None
-    dataset = load_dataset(source.data, source.data_dir)
-    return (
-        table_from_arrays(dataset.x_train, dataset.y_train),
-        table_from_arrays(dataset.x_test, dataset.y_test),
-    )
-
-
-def _own_rows(
-    source: Source,
-    parts: chunks.Chunks,
-    own: slice,
-    file: Path | None,
-    dtype: str,
-    settings: dict[str, Any],
+def training_rows(
+    source: Source, folder: Path, by_batches: bool = False, **settings: Any
 ) -> TrainingRows:
-    """These rows alone; the first process also has the test part of a named data set."""
-    name = "y" if chunks.is_array_file(source.data) else source.target
-    if name is None and source.is_named:
-        name = "y"
-    if name is None:
-        raise ValueError("--target is missing; expected the name of a column")
-    if source.is_named:
-        settings = settings | {"standardise": False, "source": source.data}
-    preprocessing = chunks.learned(parts, name, **settings)
-    dtype = precision(dtype, parts.n_rows * len(preprocessing.input_names))
-    # A dtype that is none is refused by the fit, by its name.
-    kind = np.float64 if dtype == "float64" else np.float32
-    X, y = chunks.encoded(parts, preprocessing, own, file, kind)
-    test = None
-    if source.is_named and jax.process_index() == 0:
-        test = table_from_arrays(*load_part(source.data, source.data_dir, "test"))
-    return TrainingRows(preprocessing, X, y, test)
+    """All rows to train on."""
+    return Reading(source, by_batches, **settings).rows(folder)
+
+
+def _whole_table(source: Source) -> Table:
+    if not source.is_named:
+        return read_table(Path(source.data))
+    return table_from_arrays(*load_part(source.data, source.data_dir, "train"))
 
 
 def encoded(preprocessing: TablePreprocessor, table: Table) -> tuple[np.ndarray, np.ndarray]:

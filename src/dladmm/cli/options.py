@@ -11,8 +11,9 @@ Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A .csv, .tsv, .parquet or .npz file (arrays X and y), a .npy or IDX file with the"
-        " target in another, or one of the data sets digits, mnist, fashion-mnist.",
+        help="A .csv, .tsv or .txt file, compressed or not, an .xlsx, .parquet or .npz file (arrays"
+        " X and y), a .npy or IDX file with the target in another, or one of the data sets digits,"
+        " mnist, fashion-mnist.",
         show_default=False,
     ),
 ]

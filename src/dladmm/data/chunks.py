@@ -5,6 +5,7 @@ up later only counts as unseen. Nothing is held but one chunk, the target column
 the wanted rows, which may be a memory-mapped file.
 """
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -17,16 +18,28 @@ from dladmm.data.columns import Column, Table, table_from_arrays
 from dladmm.data.datasets import NAMES, idx_file, load_part, scaled
 from dladmm.data.idx import IdxFile
 from dladmm.data.preprocessing import TablePreprocessor
-from dladmm.data.tables import PARQUET, check_readable, parquet_file, read_npy, table_of
+from dladmm.data.tables import (
+    PARQUET,
+    check_readable,
+    parquet_file,
+    read_npy,
+    read_table,
+    table_of,
+    text_file,
+)
+from dladmm.data.text_files import is_text_file
 
 # How many rows the columns are learned from: a part of many, within these bounds.
 LEARN_PART, LEAST_TO_LEARN, MOST_TO_LEARN = 8, 10_000, 200_000
 CHUNK_ROWS = 16_384  # of an array
 PARQUET_ROWS = 131_072  # of a row group, which may be the whole file
+TEXT_ROWS = 65_536  # of a text file
 
 
 class Chunks(Protocol):
-    """Rows of a file, in their order."""
+    """Rows of a file, in their order. What is `in_memory` is learned from as a whole."""
+
+    in_memory: bool
 
     @property
     def n_rows(self) -> int: ...
@@ -35,8 +48,76 @@ class Chunks(Protocol):
         """These rows, some at a time; all columns, or the target alone, given by its name."""
 
 
+class TableChunks:
+    """A table that is in memory as a whole."""
+
+    in_memory = True
+
+    def __init__(self, table: Table):
+        self.table, self.n_rows = table, table.n_rows
+
+    def tables(self, rows: slice, columns: Sequence[str] | None = None) -> Iterator[Table]:
+        table = self.table
+        if columns is not None:
+            table = Table(tuple(table.column(name) for name in columns), table.n_rows)
+        yield table if rows == slice(0, table.n_rows) else table.take(rows)
+
+
+class ReadChunks:
+    """Chunks whose cells have been read as a preprocessing reads them."""
+
+    def __init__(self, chunks: Chunks, preprocessing: TablePreprocessor):
+        self.chunks, self.preprocessing, self.n_rows = chunks, preprocessing, chunks.n_rows
+        self.in_memory = chunks.in_memory
+
+    def tables(self, rows: slice, columns: Sequence[str] | None = None) -> Iterator[Table]:
+        return map(self.preprocessing.read, self.chunks.tables(rows, columns))
+
+
+class TextChunks:
+    """A text file, which is read from its beginning each time: rows may be of any length.
+
+    The first reading counts the rows and settles the kinds of the columns, so that a chunk of
+    numbers is text where the whole column is.
+    """
+
+    in_memory = False
+
+    def __init__(self, path: Path):
+        check_readable(path)
+        self.file = text_file(path)
+        self.n_rows = 0
+        found: dict[str, set[str]] = {name: set() for name in self.file.header}
+        for frame in self.file.frames(TEXT_ROWS, {}):
+            self.n_rows += len(frame)
+            for column in table_of(frame).columns:
+                if not column.missing.all():
+                    whole = "integer" if column.values.dtype.kind in "iu" else column.kind
+                    found.setdefault(column.name, set()).add(whole)
+        if self.n_rows == 0:
+            raise ValueError(f"{path} has no rows; expected at least one")
+        self.kinds: dict[str, Any] = {}
+        for name, kinds in found.items():
+            if kinds == {"integer", "number"}:
+                self.kinds[name] = np.float64
+            elif "text" in kinds or len(kinds) > 1:
+                self.kinds[name] = str
+
+    def tables(self, rows: slice, columns: Sequence[str] | None = None) -> Iterator[Table]:
+        end = 0
+        for frame in self.file.frames(TEXT_ROWS, self.kinds, columns):
+            begin, end = end, end + len(frame)
+            first, last = max(rows.start, begin) - begin, min(rows.stop, end) - begin
+            if first < last:
+                yield table_of(frame.iloc[first:last], self.file.dialect.decimal)
+            if end >= rows.stop:
+                break
+
+
 class ParquetChunks:
     """A Parquet file by its row groups."""
+
+    in_memory = False
 
     def __init__(self, path: Path):
         check_readable(path)
@@ -65,6 +146,8 @@ class ParquetChunks:
 
 class ArrayChunks:
     """Arrays of inputs and targets, in memory, mapped or streamed: columns x0, x1, ... and y."""
+
+    in_memory = False
 
     def __init__(self, inputs: Any, targets: Any, prepare: Callable[[Any], Any] = np.asarray):
         self.inputs, self.targets, self.prepare = inputs, targets, prepare
@@ -103,18 +186,20 @@ def chunks_of_array(array: Any, rows: slice) -> Iterator[np.ndarray]:
         yield array[start : min(start + CHUNK_ROWS, rows.stop)]
 
 
-def chunks_of(data: str, target: str | None, data_dir: Path | None) -> Chunks | None:
-    """DATA by chunks; None where its format has to be read whole."""
+def chunks_of(data: str, target: str | None, data_dir: Path | None) -> Chunks:
+    """DATA by chunks; a file whose format has to be read whole is one chunk."""
     path = Path(data)
     if path.suffix.lower() in PARQUET:
         return ParquetChunks(path)
+    if is_text_file(path):
+        return TextChunks(path)
     if data == "digits":
         return ArrayChunks(*load_part(data, data_dir, "train"))
     if data in NAMES:
         images, labels = (idx_file(data, data_dir, f"{array}_train").opened() for array in "xy")
         return ArrayChunks(images, labels, scaled)
     if not is_array_file(data):
-        return None
+        return TableChunks(read_table(path))
     if target is None or not is_array_file(target):
         raise ValueError(
             f"--target {target or 'is missing'}; expected a .npy or IDX file with one row for each"
@@ -140,19 +225,34 @@ def rows_to_learn(n_rows: int) -> int:
     return min(n_rows, MOST_TO_LEARN, max(LEAST_TO_LEARN, n_rows // LEARN_PART))
 
 
-def learned(
-    chunks: Chunks, target: str, rows: int | None = None, **settings: Any
-) -> TablePreprocessor:
-    """Columns from the first `rows`, the target from all of them."""
-    everything = slice(0, chunks.n_rows)
-    parts: list[Table] = []
-    for part in chunks.tables(slice(0, rows or rows_to_learn(chunks.n_rows))):
-        part.column(target)  # refused by name before more is read
-        parts.append(part)
+def target_column(chunks: Chunks, target: str) -> Column:
+    """The target of all rows, eight bytes for each."""
+    for table in chunks.tables(slice(0, 1)):
+        table.column(target)  # refused by name before more is read
+    parts = list(chunks.tables(slice(0, chunks.n_rows), [target]))
     if not parts:
         raise ValueError("the data have no rows; expected at least one")
-    whole = joined(list(chunks.tables(everything, [target]))).column(target)
-    return TablePreprocessor.fit(joined(parts), target, whole_target=whole, **settings)
+    return joined(parts).column(target)
+
+
+def learned(
+    chunks: Chunks,
+    target: str,
+    rows: int | None = None,
+    *,
+    whole_target: Column | None = None,
+    among: np.ndarray | None = None,
+    **settings: Any,
+) -> TablePreprocessor:
+    """Columns from the first `rows`, the target from all of them; `among` is a mask of a part."""
+    whole = whole_target or target_column(chunks, target)
+    if rows is None:
+        rows = chunks.n_rows if chunks.in_memory else rows_to_learn(chunks.n_rows)
+    first = joined(list(chunks.tables(slice(0, rows))))
+    if among is not None:
+        first = first.take(among[:rows])
+        whole = replace(whole, values=whole.values[among])
+    return TablePreprocessor.fit(first, target, whole_target=whole, **settings)
 
 
 def joined(parts: list[Table]) -> Table:
@@ -178,22 +278,40 @@ def _joined(parts: list[Column]) -> Column:
 def encoded(
     chunks: Chunks,
     preprocessing: TablePreprocessor,
-    rows: slice,
+    rows: Any,
     file: Path | None,
     dtype: Any = np.float32,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(inputs, targets) of these rows; the inputs are memory-mapped from `file`, if it is named."""
-    shape = (rows.stop - rows.start, sum(spec.n_inputs for spec in preprocessing.columns))
+    """(inputs, targets) of these rows: a slice, a mask, or positions in their order.
+
+    The inputs are memory-mapped from `file`, if it is named.
+    """
+    rows = np.arange(chunks.n_rows)[rows]
+    shape = (len(rows), sum(spec.n_inputs for spec in preprocessing.columns))
     if file is None:
         inputs = np.empty(shape, dtype)
     else:
         inputs = np.lib.format.open_memmap(file, mode="w+", dtype=dtype, shape=shape)
-    targets, start = [], 0
-    for table in chunks.tables(rows):
-        inputs[start : start + table.n_rows] = preprocessing.transform(table)
-        targets.append(preprocessing.target.encode(table.column(preprocessing.target.name)))
-        start += table.n_rows
+    targets = []
+    done, begin = 0, int(rows[0]) if len(rows) else 0
+    for table in chunks.tables(slice(begin, int(rows[-1]) + 1) if len(rows) else slice(0, 0)):
+        until = int(np.searchsorted(rows, begin + table.n_rows))
+        own, origin, begin = table.take(rows[done:until] - begin), begin, begin + table.n_rows
+        try:
+            inputs[done:until] = _inputs(preprocessing, own)
+            targets.append(preprocessing.target.encode(own.column(preprocessing.target.name)))
+        except ValueError as error:
+            after = f" (rows are counted after row {origin})" if origin else ""
+            raise ValueError(f"{error}{after}") from None
+        done = until
     if file is not None:
         with suppress(OSError):  # where a file in use can go, not even a killed process leaves it
             file.unlink()
-    return inputs, np.concatenate(targets)
+    return inputs, np.concatenate(targets) if targets else np.empty(0)
+
+
+def _inputs(preprocessing: TablePreprocessor, table: Table) -> np.ndarray:
+    with warnings.catch_warnings():
+        # Said of the rows that were learned from; each chunk would say it again.
+        warnings.filterwarnings("ignore", ".*taken as missing", UserWarning)
+        return preprocessing.transform(table)

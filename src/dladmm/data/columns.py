@@ -1,13 +1,10 @@
-"""A table as plain columns of four kinds: what files and frames become before anything is learned.
-
-Nothing here needs pandas; a pandas Series is taken through its own methods.
-"""
+"""A table as plain columns of four kinds: what files and frames become before learning."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from numbers import Real
@@ -24,12 +21,15 @@ class Column:
     """One column. Missing cells are NaN, and None in text.
 
     number: integers or floats; boolean: 0.0 and 1.0; date: days since 1970-01-01 in UTC;
-    text: an object array of str.
+    text: an object array of str. `declared`: made of categories by whoever wrote the table, even
+    if they read as numbers. `decimal`: the decimal mark of the file it comes from.
     """
 
     name: str
     kind: Kind
     values: np.ndarray
+    declared: bool = False
+    decimal: str = "."
 
     @property
     def missing(self) -> np.ndarray:
@@ -56,8 +56,14 @@ class Table:
                 return column
         raise ValueError(f"there is no column {name!r}; expected {_suggestion(name, self.names)}")
 
-    def without(self, name: str) -> Table:
-        return Table(tuple(c for c in self.columns if c.name != name), self.n_rows)
+    def without(self, *names: str) -> Table:
+        return replace(self, columns=tuple(c for c in self.columns if c.name not in names))
+
+    def take(self, rows: Any) -> Table:
+        """These rows: a slice, a mask or positions."""
+        n_rows = len(np.arange(self.n_rows)[rows])
+        columns = tuple(replace(c, values=c.values[rows]) for c in self.columns)
+        return Table(columns, n_rows)
 
 
 def _suggestion(name: str, names: Sequence[str]) -> str:
@@ -146,7 +152,7 @@ def _from_objects(
         return Column(name, "date", _filled([days_since_1970(cell) for cell in present], absent))
     text = np.full(len(cells), None, dtype=object)
     text[~absent] = [_as_text(cell) for cell in present]
-    return Column(name, "text", text)
+    return Column(name, "text", text, declared=as_text)
 
 
 def _is_missing(cell: Any) -> bool:

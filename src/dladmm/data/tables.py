@@ -1,36 +1,42 @@
-"""Reading tables: CSV and Parquet through pandas, NPZ through NumPy. No pickle is ever loaded."""
+"""Reading tables: text, Excel and Parquet through pandas, NPZ through NumPy. Never a pickle."""
 
-import csv
 import warnings
 import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dladmm.data.columns import Table, column_from_series, named, table_from_arrays
+from dladmm.data.text_files import COMPRESSED, TextFile, is_text_file
+from dladmm.data.text_files import SUFFIXES as TEXT
 
-SEPARATORS = {".csv": ",", ".tsv": "\t"}
 PARQUET = (".parquet", ".pq")
-SUFFIXES = (*SEPARATORS, *PARQUET, ".npz")
+EXCEL = (".xlsx", ".xlsm")
+SUFFIXES = (*TEXT, *EXCEL, *PARQUET, ".npz")
 
 
 def read_table(path: Path, text_columns: Collection[str] = ()) -> Table:
-    """The table in a .csv, .tsv, .parquet or .npz file; ValueError in one sentence otherwise.
+    """The table in a file; ValueError in one sentence where there is none.
 
     Cells of `text_columns` are taken as they are written, so that the category 007 stays one.
+    What had to be found out about a text file is given as a UserWarning.
     """
-    path, suffix = Path(path), Path(path).suffix.lower()
+    path = Path(path)
     check_readable(path)
-    if suffix == ".npz":
+    if is_text_file(path):
+        file = text_file(path)
+        table = table_of(file.frame(text_columns), file.dialect.decimal)
+    elif path.suffix.lower() == ".npz":
         table = _read_npz(path)
-    elif suffix in SEPARATORS:
-        table = _read_csv(path, SEPARATORS[suffix], text_columns)
+    elif path.suffix.lower() in EXCEL:
+        table = _read_excel(path)
     else:
-        table = _read_parquet(path)
+        table = table_of(parquet_file(path).read().to_pandas())
     if table.n_rows == 0:
         raise ValueError(f"{path} has no rows; expected at least one")
     return table
@@ -38,8 +44,11 @@ def read_table(path: Path, text_columns: Collection[str] = ()) -> Table:
 
 def check_readable(path: Path) -> None:
     """ValueError unless this is a table's file that can be opened."""
-    if path.suffix.lower() not in SUFFIXES:
-        raise ValueError(f"{path} is not a table; expected a file ending in {', '.join(SUFFIXES)}")
+    if not (is_text_file(path) or path.suffix.lower() in SUFFIXES):
+        raise ValueError(
+            f"{path} is not a table; expected a file ending in {', '.join(SUFFIXES)}, of which text"
+            f" may be compressed ({', '.join(COMPRESSED)})"
+        )
     if not path.is_file():
         what = "is a folder" if path.is_dir() else "does not exist"
         raise ValueError(f"{path} {what}; expected a table to read")
@@ -48,6 +57,15 @@ def check_readable(path: Path) -> None:
             pass
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def text_file(path: Path) -> TextFile:
+    """A text file with the columns' names checked; how it is written is said if it is unusual."""
+    file = TextFile(path)
+    refuse_duplicates(path, file.header)
+    if odd := file.dialect.unusual("\t" if ".tsv" in path.suffixes else ","):
+        warnings.warn(f"{path.name} is read with {odd}", stacklevel=3)
+    return file
 
 
 def _read_npz(path: Path) -> Table:
@@ -73,42 +91,33 @@ def read_npy(path: Path) -> Any:
         raise ValueError(f"{path} cannot be read as NPY: {what}") from None
 
 
-def _read_csv(path: Path, separator: str, text_columns: Collection[str]) -> Table:
+def _read_excel(path: Path) -> Table:
+    """The first sheet of a workbook, its first row being the header."""
     import pandas
 
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            header = next(csv.reader(file, delimiter=separator, strict=True), [])
-    except UnicodeDecodeError:
-        raise ValueError(f"{path} is not UTF-8 text; expected a table in UTF-8") from None
-    except csv.Error as error:
-        raise ValueError(f"{path} cannot be read: its header is broken ({error})") from None
-    if not header:
+        with pandas.ExcelFile(path, engine="openpyxl") as book:
+            sheets = [str(name) for name in book.sheet_names]
+            cells = pandas.read_excel(book, sheet_name=0, header=None)
+    except ImportError:
+        raise ImportError(
+            f"openpyxl is missing, which reads {path.name}; pip install 'dladmm[excel]'"
+        ) from None
+    except (ValueError, KeyError, OSError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} cannot be read as Excel: {error}") from None
+    if cells.empty:
         raise ValueError(f"{path} is empty; expected a header and rows")
-    if len(header) == 1 and ";" in header[0]:
-        raise ValueError(f"{path} seems to be separated by ';'; expected {separator!r}")
-    _refuse_duplicates(path, header)
-    try:
-        with warnings.catch_warnings():
-            # Cells beyond the header are dropped with a warning only.
-            warnings.simplefilter("error", pandas.errors.ParserWarning)
-            frame = pandas.read_csv(
-                path,
-                sep=separator,
-                encoding="utf-8-sig",
-                dtype={name: str for name in text_columns if name in header},
-                index_col=False,  # else surplus cells turn the first column into row names
-                low_memory=False,
-            )
-    except UnicodeDecodeError:
-        raise ValueError(f"{path} is not UTF-8 text; expected a table in UTF-8") from None
-    except (ValueError, OverflowError, pandas.errors.ParserWarning) as error:
-        raise ValueError(f"{path} cannot be read: {error}") from None
+    if len(sheets) > 1:
+        warnings.warn(
+            f"{path.name} has {len(sheets)} sheets; the first, {sheets[0]!r}, is read", stacklevel=3
+        )
+    header = [
+        f"column {j}" if name != name else str(name) for j, name in enumerate(cells.iloc[0], 1)
+    ]
+    refuse_duplicates(path, header)
+    frame = cells.iloc[1:].infer_objects()
+    frame.columns = header
     return table_of(frame)
-
-
-def _read_parquet(path: Path) -> Table:
-    return table_of(parquet_file(path).read().to_pandas())
 
 
 def parquet_file(path: Path) -> Any:
@@ -120,16 +129,16 @@ def parquet_file(path: Path) -> Any:
         file = pyarrow.parquet.ParquetFile(path)
     except (pyarrow.ArrowException, OSError) as error:
         raise ValueError(f"{path} cannot be read as Parquet: {error}") from None
-    _refuse_duplicates(path, file.schema_arrow.names)
+    refuse_duplicates(path, file.schema_arrow.names)
     return file
 
 
-def _refuse_duplicates(path: Path, names: Sequence[str]) -> None:
+def refuse_duplicates(path: Path, names: Sequence[str]) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise ValueError(f"{path} has more than one column named {named(twice)}; expected one each")
 
 
-def table_of(frame: Any) -> Table:
-    columns = tuple(column_from_series(str(name), frame[name]) for name in frame.columns)
-    return Table(columns, len(frame))
+def table_of(frame: Any, decimal: str = ".") -> Table:
+    columns = (column_from_series(str(name), frame[name]) for name in frame.columns)
+    return Table(tuple(replace(column, decimal=decimal) for column in columns), len(frame))

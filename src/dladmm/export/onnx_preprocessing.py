@@ -6,7 +6,8 @@ cell is the empty string. Standardisation is computed in double, as in training.
 
 import numpy as np
 
-from dladmm.data.preprocessing import ColumnSpec, TablePreprocessor
+from dladmm.data.column_spec import ColumnSpec
+from dladmm.data.preprocessing import TablePreprocessor
 from dladmm.export.onnx_graph import DOUBLE, FLOAT, PREFIX, STRING, GraphBuilder
 
 _OUTPUTS = ("label", "probabilities", "scores", "prediction")
@@ -32,6 +33,11 @@ def add_preprocessing(g: GraphBuilder, preprocessor: TablePreprocessor) -> tuple
             meaning = f"days since 1970-01-01 UTC; {meaning}"
             limits.append(
                 f"ONNX cannot read dates: the input {name!r} takes days since 1970-01-01 UTC"
+            )
+        if spec.written:
+            limits.append(
+                f"ONNX cannot read numbers as text: the input {name!r} takes numbers"
+                + (f" in the unit {spec.written.unit!r}" if spec.written.unit else "")
             )
         x = g.input(name, DOUBLE, 1, meaning)
         parts.append(_standardised(g, x, (spec,)))
@@ -62,7 +68,7 @@ def _standardised(g: GraphBuilder, x: str, specs: tuple[ColumnSpec, ...]) -> str
 
 
 def _one_hot(g: GraphBuilder, spec: ColumnSpec, name: str) -> str:
-    """1 for the cell's own category; an unseen one is all zeros."""
+    """1 for the cell's own category; an unseen one is other, or all zeros."""
     codes = {category: j for j, category in enumerate(spec.categories)}
     missing = codes.pop(None, codes.get(spec.fill_category, -1))
     codes.setdefault("", missing)
@@ -72,7 +78,7 @@ def _one_hot(g: GraphBuilder, spec: ColumnSpec, name: str) -> str:
         domain="ai.onnx.ml",
         keys_strings=list(codes),
         values_int64s=list(codes.values()),
-        default_int64=-1,
+        default_int64=len(spec.categories) if spec.other else -1,
     )
     positions = g.constant(np.arange(spec.n_inputs)[None, :], np.int64)
     return g.cast(g.add("Equal", code, positions), g.kind)

@@ -1,0 +1,226 @@
+"""One fit of the command line, from the data to what is printed of it.
+
+JAX, scikit-learn and pandas load slowly, so they are imported where they are needed.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from dladmm.cli.messages import echo_warnings, print_message, saving, sentence
+from dladmm.cli.options import print_json
+
+if TYPE_CHECKING:
+    from dladmm.cli.loading import Reading, TrainingRows
+    from dladmm.data.preprocessing import TablePreprocessor
+    from dladmm.data.target import Target
+
+
+@dataclass
+class FitJob:
+    """One fit of the command line: `run` loads, trains, saves and scores, `report` prints."""
+
+    data: str
+    target: str | None
+    data_dir: Path | None
+    task: str | None
+    drop: list[str]
+    test_size: float
+    settings: dict[str, Any]
+    out: Path
+    as_json: bool
+    warnings: list[str] = field(default_factory=list)
+
+    def run(self) -> dict[str, Any] | None:
+        """How the training ended, as plain values; None in any process but the first."""
+        import jax
+
+        from dladmm.core.results import Status
+
+        first = jax.process_index() == 0
+        with tempfile.TemporaryDirectory() as folder:
+            reading, rows = self.load(Path(folder), first)
+            estimator = self.train(rows, first)
+            scores = self.scores(estimator, reading, rows)
+            target, reading = rows.preprocessing.target, reading.read_as(rows.preprocessing)
+            del rows  # which may be most of the memory
+            if not reading.source.is_named and self.test_size > 0:
+                scores["held_out"] = None
+                if estimator.status_ != Status.INTERRUPTED:
+                    scores["held_out"] = self.held_out(reading, target, Path(folder), first)
+        return self.record(estimator, target, scores) if first else None
+
+    def load(self, folder: Path, first: bool) -> tuple[Reading, TrainingRows]:
+        """The data, and the rows to train on, with what was noticed about them."""
+        from dladmm.cli.loading import Reading, Source
+        from dladmm.core.engine.devices import over_processes
+
+        with echo_warnings(self.warnings):
+            reading = Reading(
+                Source(self.data, self.target, self.data_dir),
+                self.settings["batch_size"] is not None,
+                task=self.task,
+                drop=self.drop,
+                standardise_target=self.settings.get("loss") != "poisson",  # counts stay counts
+            )
+            rows = reading.rows(folder, self.settings["devices"], self.settings["dtype"])
+        count = int(over_processes(len(rows.y)).sum())
+        self.say(task_sentence(rows.preprocessing, count, inferred=self.task is None), first)
+        self.say(f"training the model on all {count} rows", first)
+        return reading, rows
+
+    def say(self, text: str, first: bool = True) -> None:
+        if first and not self.as_json:
+            typer.echo(text)
+
+    def train(self, rows: TrainingRows, first: bool) -> Any:
+        """A fitted estimator, saved by the first process."""
+        from dladmm.estimators.model_files import save_model
+
+        with echo_warnings(self.warnings, ignore_convergence=True) as more:
+            estimator = fitted(rows.preprocessing.target.task, rows.X, rows.y, self.settings)
+            if first:
+                with saving(self.out, "the model"):
+                    save_model(self.out, estimator, rows.preprocessing.to_dict())
+            more.extend(ending(estimator))
+        return estimator
+
+    def scores(self, estimator: Any, reading: Reading, rows: TrainingRows) -> dict[str, Any]:
+        """Figures on the rows that were trained on, and on the test part of a named data set."""
+        from dladmm.cli.loading import encoded
+        from dladmm.cli.scoring import scored
+
+        target = rows.preprocessing.target
+        known = reading.targets(target, target.answered(reading.target_column))
+        scores: dict[str, Any] = {"train": None}
+        with suppress(KeyboardInterrupt):  # the model is saved by now, and worth more
+            scores["train"] = scored(estimator, target, rows.X, rows.y, known, pooled=True)
+            if rows.test is not None:
+                test = encoded(rows.preprocessing, rows.test)
+                scores["test"] = scored(estimator, target, *test, known)
+        return scores
+
+    def held_out(
+        self, reading: Reading, target: Target, folder: Path, first: bool
+    ) -> dict[str, Any] | None:
+        """Figures on rows that another network has not seen, trained on the others like the model.
+
+        It comes after the model is saved, and has no checkpoint: a run that goes on goes on with
+        the model, and whatever ends this leaves the model as it is.
+        """
+        from dladmm.cli.scoring import scored
+        from dladmm.core.results import Status
+
+        settings = {**self.settings, "checkpoints": None}
+        try:
+            out = reading.held_out(target, self.test_size, self.settings["random_state"])
+            others = target.answered(reading.target_column) & ~out
+            self.say(
+                f"for a score on unseen rows, training another network on {others.sum()} rows;"
+                f" {out.sum()} are held out (--test-size 0 leaves this out)",
+                first,
+            )
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # it was said of all rows
+                rows = reading.rows(folder, settings["devices"], settings["dtype"], others)
+                estimator = fitted(target.task, rows.X, rows.y, settings)
+                if estimator.status_ == Status.INTERRUPTED:
+                    raise KeyboardInterrupt
+                learned = rows.preprocessing.target
+                # Classes as the model has them; numbers in the scale of this network.
+                known = reading.targets(target if target.classes else learned, others)
+                X, y = reading.scored_rows(rows.preprocessing, out, folder, rows.X.dtype)
+                return scored(estimator, learned, X, y, known, pooled=True)
+        except (ValueError, OSError, KeyboardInterrupt) as error:
+            why = sentence(error) or "interrupted; the model of all rows is saved"
+            if first:
+                self.warnings.append(f"no held-out score: {why}")
+                print_message(self.warnings[-1])
+            return None
+
+    def record(self, estimator: Any, target: Target, scores: dict[str, Any]) -> dict[str, Any]:
+        from dladmm.cli.scoring import finite, main_score
+        from dladmm.core.problem import sizes_of
+
+        return {
+            "status": estimator.status_,
+            "message": estimator.message_,
+            "n_iter": estimator.n_iter_,
+            "resumed_from": estimator.resumed_from_,
+            "seconds": estimator.history_["seconds"][-1],
+            "task": target.task,
+            "target": target.name,
+            "unit": target.unit,
+            "network": sizes_of(estimator.layers_),
+            "train_loss": finite(estimator.loss_),
+            "certificate": estimator.certificate_.to_dict(),
+            **{f"{part}_score": main_score(figures) for part, figures in scores.items()},
+            **scores,
+            "model": str(self.out),
+            "warnings": self.warnings,
+            "summary": estimator.certificate_.summary(),
+        }
+
+    def report(self, record: dict[str, Any]) -> None:
+        from dladmm.cli.scoring import comparison, score_text
+
+        if self.as_json:
+            print_json({name: value for name, value in record.items() if name != "summary"})
+            return
+        earlier = record["resumed_from"]
+        before = f", {earlier} of them before this run went on" if earlier else ""
+        typer.echo(f"the model: {record['n_iter']} iterations in {record['seconds']:.1f} s{before}")
+        typer.echo(f"ended by {record['status']}: {record['message']}")
+        if record["train"] is not None:
+            typer.echo(f"train {score_text(record['train'])} (on the rows it was trained on)")
+        for part, label in (("test", "test"), ("held_out", "held-out")):
+            figures = record.get(part) or {}
+            for text in comparison(figures, record["unit"]) if figures else ():
+                typer.echo(f"{label} {text} (on {figures['rows']} rows not seen in training)")
+        typer.echo(f"\n{record['summary']}\n\nmodel: {record['model']}")
+
+
+def fitted(task: str, X: Any, y: Any, settings: dict[str, Any]) -> Any:
+    """A fitted estimator; KeyboardInterrupt if it was interrupted before its first iteration."""
+    from dladmm.core.results import Status
+    from dladmm.estimators import DLADMMClassifier, DLADMMRegressor
+
+    kind = DLADMMClassifier if task == "classification" else DLADMMRegressor
+    estimator = kind(**settings, verbose=True).fit(X, y)
+    if estimator.n_iter_ == 0:
+        if estimator.status_ == Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        raise ValueError(f"the training failed in its first iteration: {estimator.message_}")
+    return estimator.set_params(verbose=False)  # the bar is the command's, not the model's
+
+
+def ending(estimator: Any) -> list[str]:
+    """What to say about a run that did not end by itself."""
+    from dladmm.core.results import Status
+
+    if estimator.status_ == Status.INTERRUPTED:
+        return [f"interrupted after {estimator.n_iter_} iterations; the best network is kept"]
+    if estimator.status_ == Status.DIVERGED:
+        return [estimator.message_]
+    if estimator.status_ == Status.MAX_ITER:
+        return [f"{estimator.message_}; --max-iter allows more"]
+    return []
+
+
+def task_sentence(preprocessing: TablePreprocessor, n_rows: int, inferred: bool) -> str:
+    from dladmm.data.columns import named
+
+    target = preprocessing.target
+    what = f"{target.task} of {target.name!r}"
+    if target.classes:
+        what += f" into {len(target.classes)} classes ({named(target.classes)})"
+    how = ", inferred from the target (--task overrules it)" if inferred else ""
+    n_columns, n_inputs = len(preprocessing.columns), len(preprocessing.input_names)
+    return f"{what}{how}; {n_rows} rows, {n_columns} columns, {n_inputs} network inputs"
