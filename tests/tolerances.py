@@ -46,3 +46,11 @@ INNER_PROX = 0.2  # relative; the share of a model's decrease that a few inner s
 ESTIMATED_MEMORY = 0.03  # relative; what the memory formula leaves out at 9,000 samples
 MOST_ESTIMATED = 1.25  # ratio; how far above the compiler's account the memory formula may be
 FLOAT32_ROUNDING = 1e-6  # relative and absolute; eight roundings of numbers of size one
+
+# The evidence: its fixed point and gamma, against an exact marginal likelihood and Hessian.
+EVIDENCE = 1e-8
+FLOAT32_EVIDENCE = 1e-4  # relative; weights and inputs are rounded to float32, nothing else
+
+# Predictions under other units, in the spread of the target.
+UNITS = 1e-4
+FLOAT32_UNITS = 1e-2

@@ -68,6 +68,15 @@ class SquaredTooSoon(TwoPositions):
         return halves[0] + halves[1]
 
 
+@dataclass(frozen=True)
+class GramTooSoon(TwoPositions):
+    """A control: positions are multiplied before they are added up."""
+
+    def gradient_gram(self, r, a):
+        halves = [Dense((3,), 4).gradient_gram(r[:, k], a[:, k]) for k in range(2)]
+        return halves[0] + halves[1]
+
+
 every_layer = pytest.mark.parametrize("layer", [*layers_under_test(), TwoPositions()], ids=str)
 
 
@@ -136,6 +145,15 @@ def squared_gradient_error(layer):
     return float(jnp.abs(found - expected).max() / expected.max())
 
 
+def gradient_gram_error(layer):
+    """Against inner products of `jax.grad` for each sample alone."""
+    W, _, a, r = drawn(layer, seed=3)
+    value = lambda W, a_i, r_i: jnp.sum(r_i * layer.apply(W, a_i[None])[0])  # noqa: E731
+    g = jax.vmap(jax.grad(value), (None, 0, 0))(W, a, r).reshape(N, -1)
+    expected = g @ g.T
+    return float(jnp.abs(layer.gradient_gram(r, a) - expected).max() / expected.max())
+
+
 @every_layer
 def test_adjoints_are_those_of_the_map(layer):
     assert max(adjoint_errors(layer)) <= ROUNDING
@@ -152,7 +170,13 @@ def test_squared_gradients_are_those_of_each_sample(layer):
     assert squared_gradient_error(layer) <= EXACT_STEP
 
 
+@every_layer
+def test_gradient_grams_are_inner_products_of_each_samples_gradient(layer):
+    assert gradient_gram_error(layer) <= EXACT_STEP
+
+
 def test_the_checks_can_fail():
+    assert gradient_gram_error(GramTooSoon()) > 0.1
     assert max(adjoint_errors(WrongAdjoint((3,), 2))) > 0.1
     assert gram_errors(WrongGram((3,), 2))["gram"] > 0.1
     assert squared_gradient_error(SquaredTooSoon()) > 0.1

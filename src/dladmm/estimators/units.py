@@ -3,8 +3,8 @@
 Inputs. Columns that share a unit, such as pixels, counts of one kind or indicators, are divided by
 one number, the root mean square of all of them: standardising each pixel would blow up those that
 are almost always black. Columns that do not share one are centred and divided by their own standard
-deviation, but those of two values, such as one-hot codes, become 0 and 1. Columns do not share a
-unit where the widest has more than WIDE times the median range of all, or the narrowest less than a
+deviation, but for those of nothing but 0 and 1, such as one-hot codes. Columns do not share a unit
+where the widest has more than WIDE times the median range of all, or the narrowest less than a
 NARROW-th of it; constant columns and those of two values are not asked.
 
 Targets of a loss that has a unit are centred and divided by their spread, each output by its own.
@@ -110,16 +110,15 @@ def input_units(
         like = asked if asked.any() else varies
         squares = (mean**2 + deviation**2)[like] if asked.any() else ranges[like] ** 2
         return 0.0, float(np.sqrt(np.mean(squares))) if like.any() else 1.0
-    asked &= deviation > 0
-    centre = np.where(asked, mean, np.where(varies, low, 0.0))
-    return centre, np.where(asked, deviation, np.where(varies, ranges, 1.0))
+    own = varies & (deviation > 0) & ~(two_values & (low == 0) & (ranges == 1))
+    return np.where(own, mean, 0.0), np.where(own, deviation, 1.0)
 
 
 def share_a_unit(ranges: np.ndarray) -> bool:
     """Whether columns of these ranges may have one unit; see the module."""
     if len(ranges) < 2:
         return True
-    median = np.median(ranges)
+    median = np.quantile(ranges, 0.5, method="lower")  # of two columns the narrower
     return bool(ranges.max() <= WIDE * median and ranges.min() * NARROW >= median)
 
 
