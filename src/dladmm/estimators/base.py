@@ -33,6 +33,7 @@ from dladmm.core.options import (
 from dladmm.core.params import Params
 from dladmm.core.predict import predict_output
 from dladmm.core.problem import Problem, chain
+from dladmm.core.restored.evidence import last_layer_covariance
 from dladmm.core.restored.mini_batch import Stream
 from dladmm.core.results import Result, Status
 from dladmm.core.solve import solve
@@ -227,6 +228,7 @@ class DLADMMBase(BaseEstimator):
         self.layers_ = problem.layers
         self.coefs_ = [W.T.copy() for W in network.W]
         self.intercepts_ = [b.copy() for b in network.b]
+        self._keep_posterior(problem, result, units, is_last=not scored)
         self.n_layers_ = len(self.coefs_) + 1
         self.n_outputs_ = self.intercepts_[-1].size
         self.history_ = result.history
@@ -243,6 +245,20 @@ class DLADMMBase(BaseEstimator):
         self.message_ = result.message
         self.n_iter_ = result.n_iter
         self.resumed_from_ = result.resumed_from
+
+    def _keep_posterior(
+        self, problem: Problem, result: Result, units: Units, is_last: bool
+    ) -> None:
+        """What error bars are made of, where the run has found the noise of the last network."""
+        self.covariance_ = self.noise_variance_ = None
+        weighing = getattr(result.state, "weighing", None)
+        ended = result.status not in (Status.INTERRUPTED, Status.DIVERGED)
+        if weighing is None or not (is_last and ended and problem.loss.has_noise_level):
+            return
+        K = result.state.measured.layers[-1].inputs
+        self.covariance_ = last_layer_covariance(problem, K, weighing.strengths[-1])
+        in_y = np.broadcast_to(np.square(units.y_scale), problem.out_shape)
+        self.noise_variance_ = float(weighing.noise) * in_y
 
     def _pass(self, X: Any, Y: np.ndarray, sample_weight: np.ndarray | None, first: bool) -> None:
         """One iteration on these rows; restored sweeps go over them in mini-batches, whose moments
@@ -332,10 +348,16 @@ class DLADMMBase(BaseEstimator):
 
     def _output(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """(z_L, what it stands for) for validated rows, sparse ones densified by blocks."""
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
+        X = self._checked_rows(X)
         problem = self._problem_of(self.layers_)
         return predict_output(problem, self._params(X.shape[1], self.n_outputs_), X)
+
+    def _checked_rows(self, X: Any) -> Any:
+        """Rows to predict, dense or CSR."""
+        check_is_fitted(self)
+        return validate_data(
+            self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False
+        )
 
     def _validated(self, X: Any, y: Any, reset: bool, **check: Any) -> tuple[Any, Any]:
         with refused_together():

@@ -84,7 +84,8 @@ def load_estimator(path: str | PathLike[str], expected: type[Any]) -> Any:
 
 # Writing: arrays go to tensors, everything else to JSON.
 
-_IN_TENSORS = ("coefs_", "intercepts_", "history_")
+_POSTERIOR = ("covariance_", "noise_variance_")
+_IN_TENSORS = ("coefs_", "intercepts_", "history_", *_POSTERIOR)
 _APART = (*_IN_TENSORS, "certificate_", "layers_")
 
 
@@ -95,6 +96,11 @@ def _tensors(estimator: Any) -> dict[str, np.ndarray]:
         **{
             f"history.{name}": np.asarray(values, dtype=np.float64)
             for name, values in estimator.history_.items()
+        },
+        **{
+            f"posterior.{name}": np.array(getattr(estimator, name))
+            for name in _POSTERIOR
+            if getattr(estimator, name, None) is not None
         },
     }
 
@@ -150,6 +156,8 @@ def _rebuild(metadata: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> 
     estimator.coefs_ = [tensors[f"coefs.{l}"] for l in range(n_layers)]
     estimator.intercepts_ = [tensors[f"intercepts.{l}"] for l in range(n_layers)]
     estimator.history_ = {name: tensors[f"history.{name}"].tolist() for name in metadata["history"]}
+    for name in _POSTERIOR:
+        setattr(estimator, name, tensors.get(f"posterior.{name}"))
     estimator.certificate_ = _certificate(decode(metadata["certificate"]))
     # An activation or a loss a user has registered must be registered here too.
     Problem.of_layers(estimator.layers_, estimator.activation, estimator.loss)

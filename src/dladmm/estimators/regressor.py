@@ -4,9 +4,10 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from dladmm.core.engine.devices import refused_together
+from dladmm.core.predict import predict_leverage
 from dladmm.estimators.base import DLADMMBase
 from dladmm.terms.losses import losses
 
@@ -50,7 +51,22 @@ class DLADMMRegressor(RegressorMixin, DLADMMBase):
                 weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         return X, np.asarray(y, dtype=np.float64).reshape(X.shape[0], -1), weights
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The predicted values, shaped like the y of the fit."""
-        _, value = self._output(X)
-        return value[:, 0] if self.y_is_vector_ else value
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The predicted values, shaped like the y of the fit; with `return_std` also the standard
+        deviation of what would be observed there, noise included, in the unit of y."""
+        if not return_std:
+            _, value = self._output(X)
+            return value[:, 0] if self.y_is_vector_ else value
+        check_is_fitted(self)
+        if self.covariance_ is None:
+            raise ValueError(
+                "return_std=True needs the noise that alpha='evidence' finds; expected a fit that"
+                " ended by itself, with method='restored' over all rows, loss='squared_error' or"
+                " 'huber', and no early_stopping"
+            )
+        X = self._checked_rows(X)
+        params = self._params(X.shape[1], self.n_outputs_)
+        leverage = predict_leverage(self._problem_of(self.layers_), params, X, self.covariance_)
+        std = np.sqrt(self.noise_variance_ * (1 + leverage[:, None]))
+        value = self.predict(X)
+        return value, std[:, 0] if self.y_is_vector_ else std

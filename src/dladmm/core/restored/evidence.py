@@ -22,7 +22,7 @@ COLUMNS. It is made in float64 whatever the run's precision: I + G may be ill-co
 """
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -154,6 +154,18 @@ def _found(problem: Problem, data: Data, params: Params, risk: Array, before: We
     into = (DATA, EVERYWHERE, EVERYWHERE, EVERYWHERE)
     new = spread(data.samples, own, into, EVERYWHERE)(data, params, risk, before)
     return jax.tree.map(lambda v: v.astype(risk.dtype), new)
+
+
+def last_layer_covariance(problem: Problem, K: Any, strength: Any) -> np.ndarray:
+    """Of [W b] of the last layer, in units of the noise: (K + alpha I)^-1, K the Gram matrix of its
+    rows [a, 1] and no alpha on the bias. Exact for a linear model; the layers below it are taken as
+    certain, since the noise is estimated beside the parameters they spend."""
+    layer = problem.layers[-1]
+    prior = layer.to_matrix(jnp.ones((1, layer.fan_in)), jnp.zeros(1))[0]
+    return np.linalg.pinv(
+        np.asarray(K, np.float64) + np.diag(float(strength) * np.asarray(prior, np.float64)),
+        hermitian=True,
+    )
 
 
 def weigh(problem: Problem, data: Data, params: Params, risk: Array, before: Weighing) -> Weighing:
