@@ -14,6 +14,7 @@ from sklearn.utils import compute_sample_weight
 from tolerances import ROUNDING
 
 from dladmm import DLADMMClassifier
+from dladmm.estimators.classifier import balanced_over_processes
 from dladmm.terms.losses import Loss
 
 pytestmark = [
@@ -220,3 +221,10 @@ def test_a_fit_may_change_from_classes_to_labels_and_back():
         model = small().fit(X, Y[:, 0]).fit(X, Y)
         np.testing.assert_array_equal(model.predict(X), small().fit(X, Y).predict(X))
         assert model.fit(X, Y[:, 0]).predict_proba(X).shape == (len(X), 2)
+
+
+def test_balanced_over_processes_is_balanced_over_rows():
+    for column in (*Y.T, np.zeros(len(Y), int)):
+        weights = balanced_over_processes([0, 1], column)
+        found = np.array([weights[label] for label in column])
+        np.testing.assert_allclose(found, compute_sample_weight("balanced", column), rtol=ROUNDING)

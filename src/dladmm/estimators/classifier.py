@@ -36,7 +36,7 @@ def _classes_of_processes(own: np.ndarray) -> np.ndarray:
     )
 
 
-def _balanced(classes: list[Any], y: np.ndarray) -> dict[Any, float]:
+def balanced_over_processes(classes: list[Any], y: np.ndarray) -> dict[Any, float]:
     """The weights that "balanced" stands for, by the rows of all processes."""
     codes = np.searchsorted(classes, y)
     counts = over_processes(np.bincount(codes, minlength=len(classes))).sum(0)
@@ -227,8 +227,8 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
         if jax.process_count() == 1:
             return self.class_weight
         if self.multilabel_:
-            return [_balanced([0, 1], column) for column in y.T]
-        return _balanced(self.classes_.tolist(), y)
+            return [balanced_over_processes([0, 1], column) for column in y.T]
+        return balanced_over_processes(self.classes_.tolist(), y)
 
     def predict(self, X: Any) -> Any:
         """The most probable class of each row; of labels a matrix of 0 and 1, with 1 where a label
