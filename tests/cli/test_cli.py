@@ -221,6 +221,18 @@ def test_a_model_saved_from_python_predicts_arrays(tmp_path):
     assert (ran.code, "saved without preprocessing" in ran.err) == (2, True)
 
 
+def test_several_labels_are_a_column_each(tmp_path):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    model = dladmm.estimators.DLADMMClassifier((3,), max_iter=3, tol=1e3, n_iter_no_change=1)
+    save_model(tmp_path / "m", model.fit(X, X[:, :2] > 0))
+    np.save(tmp_path / "t.npy", X)
+    assert run("predict", tmp_path / "m", tmp_path / "t.npy", "--out", tmp_path / "p.csv").code == 0
+    rows = read_csv(tmp_path / "p.csv")
+    assert list(rows[0]) == ["label_0", "label_1", "p_0", "p_1"]
+    assert [[int(row["label_0"]), int(row["label_1"])] for row in rows] == model.predict(X).tolist()
+    assert [float(row["p_1"]) for row in rows] == model.predict_proba(X)[:, 1].tolist()
+
+
 def test_ctrl_c_keeps_the_best_network_so_far(folder, tmp_path, monkeypatch):
     def press_after_two(bar, iteration):
         if iteration.iteration == 2:

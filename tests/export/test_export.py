@@ -105,6 +105,26 @@ def test_every_loss_and_label_agrees(loss, labels, path):
     assert np.abs(run_torch(model) - expected).max() < AGREEMENT
 
 
+@pytest.mark.parametrize("loss", ["log_loss", "hinge"])
+def test_several_labels_agree(loss, path):
+    model = classifier(y=X > 0.3, loss=loss)
+    if loss == "hinge":
+        name, expected = "scores", model.decision_function(X)
+    else:
+        name, expected = "probabilities", model.predict_proba(X)
+    to_onnx(model, path)
+    out = run_onnx(path)
+    assert list(out) == ["label", name]
+    assert np.abs(out[name] - expected).max() < AGREEMENT
+    np.testing.assert_array_equal(out["label"], model.predict(X))
+    assert out["label"].dtype == model.predict(X).dtype
+    assert np.abs(run_torch(model) - expected).max() < AGREEMENT
+    # Control: a softmax over the labels, as for classes, is something else.
+    model.multilabel_ = False
+    model.loss = "log_loss"
+    assert np.abs(run_torch(model) - expected).max() > 100 * AGREEMENT
+
+
 @pytest.mark.parametrize("columns", [None, 2])
 @pytest.mark.parametrize(
     "loss", ["squared_error", "huber", "absolute_error", "quantile", "poisson"]

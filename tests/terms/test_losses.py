@@ -25,8 +25,10 @@ from tolerances import (
     WRIGHT_OMEGA,
 )
 
+from dladmm.core.evaluate import hits
+from dladmm.core.problem import Problem
 from dladmm.core.relaxed.zl_solvers import authors_fista, fista, newton
-from dladmm.terms.losses import losses
+from dladmm.terms.losses import loss_of_labels, losses
 from dladmm.terms.losses.base import wright_omega
 from dladmm.terms.losses.separable import Poisson, Separable
 
@@ -51,6 +53,8 @@ FORMULAS = {
     "log_loss": lambda z, y: np.log1p(((1 - y) * np.exp(z - (y * z).sum(1, keepdims=True))).sum(1)),
     "binary_log_loss": lambda z, y: np.log1p(np.exp((1 - 2 * y) * z)).sum(1),
     "hinge": lambda z, y: np.maximum(0, 1 - (2 * y - 1) * z).sum(1),
+    "multilabel_log_loss": lambda z, y: np.logaddexp(0, np.where(y > 0, -z, z)).sum(1),
+    "multilabel_hinge": lambda z, y: np.maximum(0, np.where(y > 0, 1 - z, 1 + z)).sum(1),
     "huber": lambda z, y: huber(z - y).sum(1),
     "absolute_error": lambda z, y: np.abs(z - y).sum(1),
     "quantile": lambda z, y: (np.abs(z - y) / 2).sum(1),
@@ -64,7 +68,9 @@ def exact_value(name, z, y):
 
 
 def targets(loss, rng, samples, outputs):
-    """One-hot rows for classifiers, else real numbers, else counts: the first that fit."""
+    """Labels or one-hot rows for classifiers, else real numbers, else counts: what fits first."""
+    if loss.multilabel:
+        return rng.integers(2, size=(samples, outputs)).astype(float)
     if loss.classifies:
         return np.eye(outputs)[rng.integers(outputs, size=samples)]
     real = rng.normal(size=(samples, outputs))
@@ -478,7 +484,14 @@ def test_log_loss_refuses_targets_that_are_not_one_hot(y):
 
 
 @pytest.mark.parametrize(
-    ("name", "bad"), [("binary_log_loss", 2.0), ("hinge", -1.0), ("poisson", -1.0)]
+    ("name", "bad"),
+    [
+        ("binary_log_loss", 2.0),
+        ("hinge", -1.0),
+        ("multilabel_log_loss", 0.5),
+        ("multilabel_hinge", -1.0),
+        ("poisson", -1.0),
+    ],
 )
 def test_targets_out_of_range_are_refused(name, bad):
     with pytest.raises(ValueError, match=f"loss='{name}'; expected"):
@@ -499,6 +512,32 @@ def test_predict_is_the_link_of_the_loss(name, rng):
     link = {
         "log_loss": lambda z: scipy.special.softmax(z, axis=1),
         "binary_log_loss": scipy.special.expit,
+        "multilabel_log_loss": scipy.special.expit,
         "poisson": np.exp,
     }.get(name, lambda z: z)
     np.testing.assert_allclose(predicted, link(z), rtol=ROUNDING)
+
+
+@pytest.mark.parametrize("name", ["multilabel_log_loss", "multilabel_hinge"])
+def test_a_row_is_right_if_all_its_labels_are(name, rng):
+    problem = Problem.dense((2, 3), loss=name)
+    y = targets(problem.loss, rng, 60, 3)
+    z = (2 * y - 1) * rng.uniform(0.1, 3, y.shape)
+    flipped = rng.integers(3, size=60)
+    wrong = np.arange(60) % 2 == 0
+    z[wrong, flipped[wrong]] *= -1
+    np.testing.assert_array_equal(hits(problem, jnp.asarray(z), jnp.asarray(y)), ~wrong)
+    # Control: the largest output alone is another measure.
+    largest = hits(Problem.dense((2, 3), loss="binary_log_loss"), jnp.asarray(z), jnp.asarray(y))
+    assert not np.array_equal(largest, ~wrong)
+
+
+def test_a_loss_that_does_not_know_labels_is_refused_by_name():
+    class Own(type(losses.get("binary_log_loss"))):
+        """Another loss, whatever it inherits."""
+
+    assert loss_of_labels(losses.get("log_loss")) == losses.get("multilabel_log_loss")
+    assert loss_of_labels(losses.get("multilabel_hinge")) == losses.get("multilabel_hinge")
+    for loss in (losses.get("huber"), Own()):
+        with pytest.raises(ValueError, match=r"loss=.* is not for rows of several labels"):
+            loss_of_labels(loss)

@@ -28,9 +28,9 @@ def predict(
 ) -> None:
     """Predict each row of a table with a model, into a CSV file in the same order.
 
-    For classes: the label, and one column p_<class> for the probability of each. For numbers: the
-    prediction, and with --std its standard deviation. Of a named data set, the test part is
-    predicted.
+    For classes: the label, and one column p_<class> for the probability of each; of a model with
+    several labels a row, a column label_<number> for each. For numbers: the prediction, and with
+    --std its standard deviation. Of a named data set, the test part is predicted.
 
     Example: dladmm predict houses.model new.csv --out predicted.csv
     """
@@ -73,11 +73,16 @@ def predictions(
         matrix = values.reshape(len(inputs), -1)
         names = ["prediction", *(f"prediction_{j}" for j in range(2, matrix.shape[1] + 1))]
         return names, matrix.tolist()
+    if getattr(estimator, "multilabel_", False):
+        names = [f"label_{name}" for name in estimator.classes_.tolist()]
+        predicted = predicted.toarray() if estimator.y_is_sparse_ else predicted
+    else:
+        names, predicted = ["label"], predicted[:, None]
     if not hasattr(estimator, "predict_proba"):
-        return ["label"], [[label] for label in predicted.tolist()]
-    names = ["label", *(f"p_{name}" for name in estimator.classes_.tolist())]
+        return names, predicted.tolist()
+    names += [f"p_{name}" for name in estimator.classes_.tolist()]
     probabilities = estimator.predict_proba(inputs).tolist()
-    return names, [[label, *p] for label, p in zip(predicted.tolist(), probabilities, strict=True)]
+    return names, [[*row, *p] for row, p in zip(predicted.tolist(), probabilities, strict=True)]
 
 
 def with_std(

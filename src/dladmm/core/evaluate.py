@@ -50,9 +50,12 @@ def evaluate_run(problem: Problem, data: Data, params: Params) -> Evaluation:
 
 
 def hits(problem: Problem, z: Array, y: Array) -> Array:
-    """1 for each sample whose class z names, else 0; NaN if the loss does not classify."""
+    """1 for each sample whose class, or all of whose labels, z names, else 0; NaN if the loss does
+    not classify."""
     if not problem.loss.classifies:
         return jnp.full(z.shape[:1], jnp.nan, z.dtype)
+    if problem.loss.multilabel:
+        return jnp.all((z > 0) == (y > 0), axis=-1).astype(z.dtype)
     return (predicted_class(z) == predicted_class(2 * y - 1)).astype(z.dtype)
 
 

@@ -126,7 +126,11 @@ class DLADMMBase(BaseEstimator):
             )
         fixed = FIXED_ALPHA if self.alpha == "evidence" else self.alpha
         regularizer = L2(fixed) if self.regularizer is None else self.regularizer
-        return Problem.of_layers(layers, self.activation, self.loss, regularizer)
+        return Problem.of_layers(layers, self.activation, self._loss(), regularizer)
+
+    def _loss(self) -> Any:
+        """The loss to train with, which y has a say in too."""
+        return self.loss
 
     def _units_of(self, problem: Problem, X: Any, Y: np.ndarray, weights: Any) -> Units:
         """The units to train in; as they are where a regulariser means its numbers literally, and

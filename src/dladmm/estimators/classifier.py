@@ -8,15 +8,16 @@ from typing import Any, Self
 
 import jax
 import numpy as np
+from scipy import sparse
 from sklearn.base import ClassifierMixin
-from sklearn.utils import compute_sample_weight
+from sklearn.utils import column_or_1d, compute_sample_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
 from dladmm.core.engine.devices import over_processes, refused_together, texts_of_processes
 from dladmm.estimators.base import DLADMMBase
-from dladmm.terms.losses import losses
+from dladmm.terms.losses import Loss, loss_of_labels, losses
 
 
 def _links_to_probabilities(estimator: DLADMMClassifier) -> bool:
@@ -35,11 +36,21 @@ def _classes_of_processes(own: np.ndarray) -> np.ndarray:
     )
 
 
+def balanced_over_processes(classes: list[Any], y: np.ndarray) -> dict[Any, float]:
+    """The weights that "balanced" stands for, by the rows of all processes."""
+    codes = np.searchsorted(classes, y)
+    counts = over_processes(np.bincount(codes, minlength=len(classes))).sum(0)
+    weights = counts.sum() / (np.count_nonzero(counts) * np.maximum(counts, 1))
+    return dict(zip(classes, weights.tolist(), strict=True))
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
 class DLADMMClassifier(ClassifierMixin, DLADMMBase):
     """A neural network classifier trained by alternating minimisation.
 
-    Swap it for `MLPClassifier`; there is no learning rate to pick.
+    Swap it for `MLPClassifier`; there is no learning rate to pick. y is one class per row, or a
+    matrix of 0 and 1 with a column for each label, dense or sparse: each label then has a loss of
+    its own, "log_loss" meaning a binary log-loss, and accuracy is that of whole rows.
 
     Parameters
     ----------
@@ -50,11 +61,14 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
     method : "restored", "dladmm" or "admm"
         Restored sweeps minimise the training loss itself; "dladmm" is the paper's method.
     loss : "log_loss", "binary_log_loss", "hinge" or a Loss
+        For a matrix of labels the first two are the same.
     alpha : float
         l2 strength, on the scale of MLPClassifier's; used unless `regularizer` is given.
     regularizer : None, str, Regularizer or a list with one per layer
         For example L1(1e-3) for exact zeros, "non_negative" for signs.
     class_weight : dict, "balanced" or None
+        For a matrix of labels a list with a dict for each, or "balanced"; a row has the product of
+        its labels' weights, as in scikit-learn's `compute_sample_weight`.
     rho, nu : float
         Penalties per sample, of the paper's method and the baseline; rho=None is 0.1 for classes,
         3H for numbers. The theorems ask for rho > 2H, which is 1 with log_loss.
@@ -81,94 +95,172 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
 
     Attributes
     ----------
-    coefs_, intercepts_, classes_, n_iter_, loss_curve_, history_, certificate_, layers_
+    coefs_, intercepts_, n_iter_, loss_curve_, history_, certificate_, layers_
+    classes_ : the classes in order; the numbers of the labels if `multilabel_`
     status_, message_ : why the fit ended (tol, noise, max_iter, interrupted), and in words
     """
 
     loss: Any = "log_loss"
     class_weight: Any = None
+    multilabel_ = False  # of models fitted before there was a choice
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on all rows; Ctrl-C keeps the best network so far."""
         reset = not (self.warm_start and hasattr(self, "classes_"))
         X, y = self._validated_classes(X, y, reset)
         if reset:
-            self.classes_ = _classes_of_processes(np.unique(y))
+            self._learn_classes(y, None)
         Y, weights = self._encoded(X, y, sample_weight)
-        self._fit(X, Y, weights, strata=y)
+        self._fit(X, Y, weights, strata=None if self.multilabel_ else y)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """One pass over these rows; `classes` names all classes in the first call."""
+        """One pass over these rows; `classes` names all classes in the first call. The labels of a
+        matrix are its columns, 0, 1, 2, ..., whether `classes` says so or not."""
         first = not hasattr(self, "coefs_")
         X, y = self._validated_classes(X, y, first)
         if first:
-            self.classes_ = _classes_of_processes(np.unique(y if classes is None else classes))
+            self._learn_classes(y, classes)
         Y, weights = self._encoded(X, y, sample_weight)
         self._pass(X, Y, weights, first)
         return self
 
     def _validated_classes(self, X: Any, y: Any, reset: bool) -> tuple[Any, np.ndarray]:
-        X, y = self._validated(X, y, reset=reset)
+        """X, and y as a vector of classes or a dense matrix of labels."""
+        X, y = self._validated(X, y, reset=reset, multi_output=True)
+        if reset:
+            self.y_is_sparse_ = sparse.issparse(y)
+        y = y.toarray() if sparse.issparse(y) else y
         with refused_together():
+            if y.ndim == 1 or y.shape[1] == 1:
+                y = column_or_1d(y, warn=True)
             check_classification_targets(y)
+            if y.ndim == 2 and not (y.dtype.kind in "biuf" and np.isin(y, (0, 1)).all()):
+                raise ValueError(
+                    f"y has {y.shape[1]} columns with values other than 0 and 1; expected one"
+                    " column of classes, or a column of 0 and 1 for each label"
+                )
         return X, y
+
+    def _learn_classes(self, y: np.ndarray, classes: Any) -> None:
+        """Whether rows have a class or labels, and which there are."""
+        columns = over_processes(np.int32(1 if y.ndim == 1 else y.shape[1]))
+        if (columns != columns[0]).any():
+            raise ValueError(
+                f"y has {columns.min()} to {columns.max()} columns; expected the same number in"
+                " every process"
+            )
+        if y.ndim == 1:
+            known = _classes_of_processes(np.unique(y if classes is None else classes))
+        else:
+            known = np.arange(y.shape[1])
+            if classes is not None and not np.array_equal(np.unique(classes), known):
+                raise ValueError(
+                    f"classes={classes!r} does not fit y, a matrix of {len(known)} labels;"
+                    f" expected the numbers of its columns, 0 to {len(known) - 1}"
+                )
+        self.multilabel_, self.classes_ = y.ndim == 2, known
+
+    def _loss(self) -> Any:
+        return loss_of_labels(losses.get(self.loss)) if self.multilabel_ else self.loss
 
     def _encoded(
         self, X: Any, y: np.ndarray, sample_weight: Any
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Targets as the loss wants them, and sample times class weights."""
-        if len(self.classes_) < 2:
-            raise ValueError(f"y has one class only, {self.classes_[0]!r}; expected at least two")
-        unknown = np.setdiff1d(y, self.classes_)
         with refused_together():
-            if unknown.size:
-                raise ValueError(f"y has the class {unknown[0]!r}; expected one of {self.classes_}")
+            self._check_known(y)
         loss = losses.get(self.loss)
         if not loss.classifies:
             raise ValueError(f"loss={self.loss!r} is for regression; expected one for classes")
-        codes = np.searchsorted(self.classes_, y)
-        one_hot = np.eye(len(self.classes_))[codes]
-        Y = one_hot[:, 1:] if loss.one_vs_rest and len(self.classes_) == 2 else one_hot
+        Y = y.astype(np.float64) if self.multilabel_ else self._one_hot(y, loss)
         if sample_weight is None and self.class_weight is None:
             return Y, None
         with refused_together():
             weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         if self.class_weight is not None:
-            weights = weights * compute_sample_weight(self._class_weight(codes), y)
+            weights = weights * compute_sample_weight(self._class_weight(y), y)
         return Y, weights
 
-    def _class_weight(self, codes: np.ndarray) -> Any:
-        """`class_weight`, "balanced" by the rows of all processes if there are several."""
-        if self.class_weight != "balanced" or jax.process_count() == 1:
-            return self.class_weight
-        counts = over_processes(np.bincount(codes, minlength=len(self.classes_))).sum(0)
-        balanced = counts.sum() / (len(counts) * np.maximum(counts, 1))
-        return dict(zip(self.classes_.tolist(), balanced.tolist(), strict=True))
+    def _check_known(self, y: np.ndarray) -> None:
+        """ValueError for classes or labels other than those of the fit this one continues."""
+        if len(self.classes_) < 2:
+            raise ValueError(f"y has one class only, {self.classes_[0]!r}; expected at least two")
+        if self.multilabel_ or y.ndim == 2:
+            expected = len(self.classes_) if self.multilabel_ else 1
+            columns = 1 if y.ndim == 1 else y.shape[1]
+            if columns != expected:
+                raise ValueError(
+                    f"y has {columns} columns; expected {expected}, as in the fit this one"
+                    " continues"
+                )
+            return
+        unknown = np.setdiff1d(y, self.classes_)
+        if unknown.size:
+            raise ValueError(f"y has the class {unknown[0]!r}; expected one of {self.classes_}")
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The most probable class of each row."""
+    def _one_hot(self, y: np.ndarray, loss: Loss) -> np.ndarray:
+        if loss.multilabel:
+            raise ValueError(
+                f"loss={self.loss!r} is for rows of several labels; expected a y with a column of 0"
+                " and 1 for each label, or another loss"
+            )
+        one_hot = np.eye(len(self.classes_))[np.searchsorted(self.classes_, y)]
+        return one_hot[:, 1:] if loss.one_vs_rest and len(self.classes_) == 2 else one_hot
+
+    def _class_weight(self, y: np.ndarray) -> Any:
+        """`class_weight`, "balanced" by the rows of all processes if there are several."""
+        n = len(self.classes_)
+        if self.class_weight != "balanced":
+            each = self.class_weight
+            if self.multilabel_ and not (isinstance(each, list) and len(each) == n):
+                raise ValueError(
+                    f"class_weight={each!r} does not fit y of {n} labels; expected 'balanced' or a"
+                    f" list of {n} dictionaries, one for each label"
+                )
+            return each
+        if jax.process_count() == 1:
+            return self.class_weight
+        if self.multilabel_:
+            return [balanced_over_processes([0, 1], column) for column in y.T]
+        return balanced_over_processes(self.classes_.tolist(), y)
+
+    def predict(self, X: Any) -> Any:
+        """The most probable class of each row; of labels a matrix of 0 and 1, with 1 where a label
+        is more probable than not, sparse if the y of the fit was."""
         z, _ = self._output(X)
+        if self.multilabel_:
+            labels = (z > 0).astype(int)
+            return sparse.csr_matrix(labels) if self.y_is_sparse_ else labels
         codes = np.argmax(z, axis=1) if z.shape[1] > 1 else (z[:, 0] > 0).astype(int)
         return self.classes_[codes]
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """The network's outputs; for two classes one value, positive for the second class."""
+        """The network's outputs, one for each class or label; for two classes one value, positive
+        for the second class."""
         z, _ = self._output(X)
-        if len(self.classes_) > 2:
+        if len(self.classes_) > 2 or self.multilabel_:
             return z
         return z[:, 1] - z[:, 0] if z.shape[1] == 2 else z[:, 0]
 
     @available_if(_links_to_probabilities)
     def predict_proba(self, X: Any) -> np.ndarray:
-        """The probability of each class, in the order of `classes_`."""
+        """The probability of each class, in the order of `classes_`; those of labels are
+        independent and do not add up to one."""
         _, p = self._output(X)
+        if self.multilabel_:
+            return p
         if p.shape[1] == 1:
             return np.hstack([1 - p, p])
         return p / p.sum(axis=1, keepdims=True)
 
     @available_if(_links_to_probabilities)
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """The logarithm of the probability of each class."""
+        """The logarithm of the probability of each class or label."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))

@@ -26,16 +26,17 @@ def to_onnx(
     """Write an ONNX file, whole or not at all; returns, and warns of, what ONNX cannot do.
 
     Input `X` (float, one column per feature); outputs `label` and `probabilities` (`scores` with
-    the hinge loss), or `prediction`. With the `preprocessing` of a model file the graph takes the
-    table's raw columns instead, one input each, and predicts in the target's own units. `dtype`
-    is what the graph computes in: "float64" as `predict` does, or "float32" for half the size.
-    Needs onnx: pip install 'dladmm[onnx]'.
+    the hinge loss), both with a column for each label if rows have several, or `prediction`. With
+    the `preprocessing` of a model file the graph takes the table's raw columns instead, one input
+    each, and predicts in the target's own units. `dtype` is what the graph computes in: "float64"
+    as `predict` does, or "float32" for half the size. Needs onnx: pip install 'dladmm[onnx]'.
     """
     network = network_of(estimator)
     from dladmm.export.onnx_graph import (
         FLOAT,
         GraphBuilder,
         add_class_outputs,
+        add_label_outputs,
         add_network,
         add_value_output,
     )
@@ -60,7 +61,9 @@ def to_onnx(
         features, limits = add_preprocessing(g, preprocessor)
         mean, scale = preprocessor.target.mean, preprocessor.target.scale
     z = add_network(g, network, features)
-    if network.classes is not None:
+    if network.multilabel:
+        add_label_outputs(g, network, z)
+    elif network.classes is not None:
         add_class_outputs(g, network, z, network.classes)
     else:
         add_value_output(g, network, z, mean, scale)

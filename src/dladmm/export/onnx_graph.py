@@ -172,6 +172,16 @@ def _add_activation(g: GraphBuilder, activation: Activation, z: str) -> str:
     return _ACTIVATIONS[name](g, z, activation)
 
 
+def add_label_outputs(g: GraphBuilder, network: Network, z: str) -> None:
+    """`label`, a 0 or 1 for each, and `probabilities` or `scores` as `add_class_outputs` has."""
+    shape = [None, network.n_outputs]
+    g.output(g.cast(g.add("Greater", z, g.constant(0.0)), INT64), "label", INT64, shape)
+    if network.has_probabilities:
+        g.output(g.cast(g.add("Sigmoid", z), FLOAT), "probabilities", FLOAT, shape)
+    else:
+        g.output(g.cast(z, FLOAT), "scores", FLOAT, shape)
+
+
 def add_class_outputs(g: GraphBuilder, network: Network, z: str, classes: np.ndarray) -> None:
     """`label`, and `probabilities` as predict_proba has them or, for the hinge loss, `scores`."""
     n_outputs = network.n_outputs

@@ -161,8 +161,10 @@ def to_torch(estimator: Any, dtype: torch.dtype | None = None) -> nn.Sequential:
     modules = modules_of(network.blocks, network.activations, dtype)
     if network.link == "one_vs_rest":
         modules.append(nn.LogSigmoid())  # sigmoid_j / sum sigmoid is the softmax of log sigmoid
-    if network.has_probabilities:
+    if network.link in ("softmax", "one_vs_rest"):
         modules.append(nn.Softmax(dim=-1))
+    if network.link == "sigmoid":
+        modules.append(nn.Sigmoid())
     if network.link == "exp":
         modules.append(Exp())
     if network.is_vector:

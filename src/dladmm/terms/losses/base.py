@@ -22,7 +22,8 @@ from jax import Array
 class Loss:
     """The contract. `lipschitz` is H; infinity where the gradient is not Lipschitz.
 
-    classifies: whether targets are one-hot rows, so that accuracy is defined. one_vs_rest: whether
+    classifies: whether targets are rows of 0 and 1, so that accuracy is defined; one-hot rows, or
+    with `multilabel` any, where a row counts as right if all its labels are. one_vs_rest: whether
     two classes need one output only, and K classes K independent ones. has_noise_level: whether R
     is the negative log-likelihood of Gaussian noise but for its variance, which is then to be
     estimated; log-losses are likelihoods as they are.
@@ -31,6 +32,7 @@ class Loss:
     lipschitz: ClassVar[float] = float("inf")
     classifies: ClassVar[bool] = False
     one_vs_rest: ClassVar[bool] = False
+    multilabel: ClassVar[bool] = False
     has_noise_level: ClassVar[bool] = False
 
     def check_targets(self, y: np.ndarray) -> None:
