@@ -15,7 +15,9 @@ from dladmm.core.restored.evidence import Weighing, curvature, effective_paramet
 from dladmm.terms.losses import losses
 from dladmm.terms.regularizers import L2, Evidence
 
-BENDS = ["squared_error", "huber", "log_loss", "binary_log_loss", "poisson"]
+BENDS = [
+    "squared_error", "huber", "log_loss", "binary_log_loss", "multilabel_log_loss", "poisson"
+]  # fmt: skip
 
 
 def linear_data(n=40, d=6):
@@ -63,7 +65,7 @@ def test_a_linear_model_gets_the_strength_of_the_largest_marginal_likelihood():
 def last_layer(name, weights):
     """A network whose first layer is held still by an infinite strength, and its exact gamma."""
     rng = np.random.default_rng(5)
-    outputs = 3 if name in ("log_loss", "binary_log_loss") else 2
+    outputs = 3 if losses.get(name).classifies else 2
     n, x = 30, rng.normal(size=(30, 4))
     y = np.eye(outputs)[rng.integers(outputs, size=n)]
     y = y if losses.get(name).classifies else rng.poisson(1.0, (n, outputs)) * 1.0

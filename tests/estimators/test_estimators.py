@@ -247,7 +247,8 @@ def test_a_fit_ends_where_only_noise_is_left_to_fit():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100, 10))
     noisy, clean = rng.normal(size=100), X[:, 0] + np.sin(X[:, 1])
-    fit = lambda y, **more: DLADMMRegressor(random_state=0, max_iter=100, **more).fit(X, y)  # noqa: E731
+    fixed = {"random_state": 0, "max_iter": 100, "alpha": 1e-4}
+    fit = lambda y, **more: DLADMMRegressor(**fixed | more).fit(X, y)  # noqa: E731
     on, off = fit(noisy), fit(noisy, stop_at_noise=False)
     assert on.status_ == "noise"
     assert on.n_iter_ < 20 < off.n_iter_

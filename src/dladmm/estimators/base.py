@@ -187,8 +187,9 @@ class DLADMMBase(BaseEstimator):
         checkpoints: Checkpoints | None = None,
         units: Units | None = None,
         **more: Any,
-    ) -> Result:
-        """One call of `solve`, and the fitted attributes from its result."""
+    ) -> tuple[Result, Units]:
+        """One call of `solve`, and the fitted attributes from its result; in these units, or in
+        those of the rows."""
         problem = self._problem(X.shape[1], Y.shape[1], **more)
         drawn = check_random_state(self.random_state).randint(2**31 - 1)
         seed = int(over_processes(np.int32(drawn))[0])  # all processes start from one network
@@ -202,7 +203,6 @@ class DLADMMBase(BaseEstimator):
         X = densified(X, dtype)
         if units is None:
             units = self._units_of(problem, X, Y, sample_weight)
-        self._units = units  # which partial_fit goes on in
         if held_out is not None:
             x_held, y_held, weights_held = held_out
             x_held = units.inputs(densified(x_held, dtype), dtype)
@@ -223,7 +223,7 @@ class DLADMMBase(BaseEstimator):
                 checkpoints=checkpoints,
             )
         self._keep(problem, result, units)
-        return result
+        return result, units
 
     def _keep(self, problem: Problem, result: Result, units: Units) -> None:
         scores = result.history.get("validation_score", [])
@@ -270,9 +270,11 @@ class DLADMMBase(BaseEstimator):
         params = None if first else self._params(X.shape[1], Y.shape[1])
         units = None if first else getattr(self, "_units", None)
         if not self._method(X.shape[1], Y.shape[1]).streams:
-            self._train(X, Y, sample_weight, max_iter=1, params=params, units=units)
+            _, self._units = self._train(
+                X, Y, sample_weight, max_iter=1, params=params, units=units
+            )
             return
-        result = self._train(
+        result, self._units = self._train(
             X,
             Y,
             sample_weight,
@@ -286,13 +288,13 @@ class DLADMMBase(BaseEstimator):
         self._stream = jax.tree.map(np.asarray, result.state)
 
     def _fit(self, X: Any, Y: np.ndarray, sample_weight: np.ndarray | None, strata: Any) -> None:
-        if hasattr(self, "_stream"):
-            del self._stream  # what calls of partial_fit have gathered
+        for gathered in ("_stream", "_units"):  # by calls of partial_fit
+            self.__dict__.pop(gathered, None)
         held_out = None
         if self.early_stopping:
             X, Y, sample_weight, held_out = self._split(X, Y, sample_weight, strata)
         warm = self.warm_start and hasattr(self, "coefs_")
-        result = self._train(
+        result, _ = self._train(
             X,
             Y,
             sample_weight,

@@ -40,10 +40,10 @@ from dladmm.terms.regularizers import Evidence
 
 COLUMNS = 1000  # of the curvature, at most: G is a matrix of so many rows
 LEAST_FREEDOM = 0.05  # the share of N m that is always left to estimate the noise from
-# The first strengths, as if gamma were this share of N. A classifier starts strong: one that is
-# sure of its labels has no curvature left to be judged by. A regression starts free, and is held
-# back once it has found its form.
-FIRST_SHARE = {"classes": 1.0, "numbers": 1e-5}
+# The first strengths, as if gamma were this share of N. A classifier is held and judged from the
+# start: one that is sure of its labels has no curvature left to be judged by. A regression starts
+# free, and is held back once it has found its form.
+FIRST_SHARE = {"classes": 1e-2, "numbers": 1e-5}
 FIRST_UPDATE = {"classes": 1, "numbers": 10}
 
 
@@ -80,7 +80,7 @@ def is_due(problem: Problem, k: int) -> bool:
 
 
 def first_weighing(problem: Problem, params: Params, risk: Array, mass: Array) -> Weighing:
-    """Strong for classes, next to nothing for numbers; in the units of x and y."""
+    """Weak for classes, next to nothing for numbers; in the units of x and y."""
     outputs = int(np.prod(problem.out_shape))
     noise = 2 * risk / (outputs * mass) if problem.loss.has_noise_level else jnp.ones_like(risk)
     share = FIRST_SHARE[kind(problem)] * mass
