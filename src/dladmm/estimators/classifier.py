@@ -62,8 +62,10 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
         Restored sweeps minimise the training loss itself; "dladmm" is the paper's method.
     loss : "log_loss", "binary_log_loss", "hinge" or a Loss
         For a matrix of labels the first two are the same.
-    alpha : float
-        l2 strength, on the scale of MLPClassifier's; used unless `regularizer` is given.
+    alpha : "evidence" or float
+        l2 strength, used unless `regularizer` is given. "evidence" finds it during the fit where that
+        is known how (restored sweeps over all rows, a loss without kinks, continuous activations),
+        and is 1e-4 elsewhere; a number is on the scale of MLPClassifier's.
     regularizer : None, str, Regularizer or a list with one per layer
         For example L1(1e-3) for exact zeros, "non_negative" for signs.
     class_weight : dict, "balanced" or None
@@ -82,7 +84,7 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
         the held-out accuracy, has not gained tol for n_iter_no_change iterations; tol=None makes
         all max_iter iterations.
     stop_at_noise : bool
-        Restored sweeps also end when the gradient is no larger than its own sampling noise, the
+        Where alpha is not found by the evidence, restored sweeps also end when the gradient is no larger than its own sampling noise, the
         sign that only noise is left to fit; this needs no held-out rows.
     early_stopping, validation_fraction, warm_start, random_state, verbose : as in MLPClassifier
     dtype : "auto", "float32" or "float64"
