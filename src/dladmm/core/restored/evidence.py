@@ -38,7 +38,9 @@ from dladmm.core.problem import Problem
 from dladmm.core.restored.point import backward_sweep, forward_pass, probe
 from dladmm.terms.regularizers import Evidence
 
-COLUMNS = 1000  # of the curvature, at most: G is a matrix of so many rows
+# Columns of the curvature, at most: G is a matrix of so many rows. Where gamma comes near them it is
+# too low; classes have several columns each, and bear fewer.
+COLUMNS = {"classes": 500, "numbers": 1000}
 LEAST_FREEDOM = 0.05  # the share of N m that is always left to estimate the noise from
 # The first strengths, as if gamma were this share of N. A classifier is held and judged from the
 # start: one that is sure of its labels has no curvature left to be judged by. A regression starts
@@ -125,7 +127,7 @@ def found(problem: Problem, data: Data, params: Params, risk: Array, before: Wei
     """The next strengths, from the curvature of all samples or of some that stand for them."""
     rows, samples = data.x.shape[0], data.samples
     each = jax.eval_shape(problem.loss.curvature_roots, data.y, data.y).shape[1]
-    every = max(1, -(-(samples.count or rows) * each // COLUMNS))
+    every = max(1, -(-(samples.count or rows) * each // COLUMNS[kind(problem)]))
     places = samples.first_row(rows) + jnp.arange(rows)
     chosen, few = probe(places, data.weights, every, data.x.dtype)
     few = jnp.ones(rows, data.x.dtype) if few is None else few
