@@ -63,9 +63,9 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
     loss : "log_loss", "binary_log_loss", "hinge" or a Loss
         For a matrix of labels the first two are the same.
     alpha : "evidence" or float
-        l2 strength, used unless `regularizer` is given. "evidence" finds it during the fit where that
-        is known how (restored sweeps over all rows, a loss without kinks, continuous activations),
-        and is 1e-4 elsewhere; a number is on the scale of MLPClassifier's.
+        l2 strength, used unless `regularizer` is given. "evidence" finds it during the fit where
+        that is known how (restored sweeps over all rows, a loss without kinks, continuous
+        activations), and is 1e-4 elsewhere; a number is on the scale of MLPClassifier's.
     regularizer : None, str, Regularizer or a list with one per layer
         For example L1(1e-3) for exact zeros, "non_negative" for signs.
     class_weight : dict, "balanced" or None
@@ -84,8 +84,9 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
         the held-out accuracy, has not gained tol for n_iter_no_change iterations; tol=None makes
         all max_iter iterations.
     stop_at_noise : bool
-        Where alpha is not found by the evidence, restored sweeps also end when the gradient is no larger than its own sampling noise, the
-        sign that only noise is left to fit; this needs no held-out rows.
+        Where alpha is not found by the evidence, restored sweeps also end when the gradient is no
+        larger than its own sampling noise, the sign that only noise is left to fit; this needs no
+        held-out rows.
     early_stopping, validation_fraction, warm_start, random_state, verbose : as in MLPClassifier
     dtype : "auto", "float32" or "float64"
         "auto" is float64 up to 20,000 entries of X, where it costs nothing, else float32.

@@ -38,8 +38,8 @@ from dladmm.core.problem import Problem
 from dladmm.core.restored.point import backward_sweep, forward_pass, probe
 from dladmm.terms.regularizers import Evidence
 
-# Columns of the curvature, at most: G is a matrix of so many rows. Where gamma comes near them it is
-# too low; classes have several columns each, and bear fewer.
+# Columns of the curvature, at most: G is a matrix of so many rows. Where gamma comes near them it
+# is too low; classes have several columns each, and bear fewer.
 COLUMNS = {"classes": 500, "numbers": 1000}
 LEAST_FREEDOM = 0.05  # the share of N m that is always left to estimate the noise from
 # The first strengths, as if gamma were this share of N. A classifier is held and judged from the
