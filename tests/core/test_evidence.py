@@ -15,9 +15,7 @@ from dladmm.core.restored.evidence import Weighing, curvature, effective_paramet
 from dladmm.terms.losses import losses
 from dladmm.terms.regularizers import L2, Evidence
 
-BENDS = [
-    "squared_error", "huber", "log_loss", "binary_log_loss", "multilabel_log_loss", "poisson"
-]  # fmt: skip
+BENDS = ["squared_error", "log_loss", "binary_log_loss", "multilabel_log_loss", "poisson"]
 
 
 def linear_data(n=40, d=6):
@@ -51,7 +49,7 @@ def test_a_linear_model_gets_the_strength_of_the_largest_marginal_likelihood():
     assert np.abs(slope(exact.x)).max() < 1e-10
     problem = Problem.dense((6, 1), loss="squared_error", regularizer=Evidence())
     data = make_data(problem, jnp.asarray(x), jnp.asarray(y[:, None]), None)
-    at = Weighing(jnp.ones(1), jnp.ones(()), jnp.ones(()))
+    at = Weighing(jnp.ones(1), *jnp.ones(3))
     for _ in range(200):
         w, b = ridge(x, y, float(at.strengths[0]))
         risk = jnp.sum((x @ w + b - y) ** 2) / 2
@@ -147,6 +145,13 @@ def test_a_weight_of_two_is_a_row_given_twice():
     assert abs(alone.history["alpha"][-1] / twice.history["alpha"][-1] - 1) > 0.01  # a control
 
 
+def test_weights_that_add_up_to_one_are_not_one_row():
+    alone, shares = run(), run(weights=np.full(150, 1 / 150))
+    for name in ("effective_parameters", "noise", "train_loss"):
+        np.testing.assert_allclose(shares.history[name], alone.history[name], rtol=1e-6)
+    np.testing.assert_allclose(150 * np.array(shares.history["alpha"]), alone.history["alpha"])
+
+
 def test_a_run_counts_rises_at_constant_strengths_only():
     result = run()
     alpha, F = (np.array(result.history[name]) for name in ("alpha", "lagrangian"))
@@ -190,7 +195,7 @@ def test_float32_finds_the_strength_of_float64():
         with jax.enable_x64(dtype == jnp.float64):
             params = jax.tree.map(lambda v, t=dtype: jnp.asarray(v, t), network)
             data = make_data(NETWORK, jnp.asarray(30 * x, dtype), jnp.asarray(y, dtype), None)
-            at = Weighing(*(jnp.asarray(v, dtype) for v in (strengths, 1.0, 1.0)))
+            at = Weighing(*(jnp.asarray(v, dtype) for v in (strengths, 1.0, 1.0, 1.0)))
             found.append(evidence.weigh(NETWORK, data, params, jnp.ones((), dtype), at))
     assert found[0].gamma.dtype == jnp.float32
     for one, two in zip(*found, strict=True):
@@ -234,12 +239,15 @@ def test_where_it_does_not_apply_it_is_refused_by_name(problem, options):
 
 
 def test_rare_inputs_do_not_blow_up_the_noise_criterion():
-    """A column that few rows have, none of them among those the moments are probed from."""
+    """A column that few rows have, and every fifth, of which the moments are made, next to nothing
+    of: its gradient is not one without noise."""
     rng = np.random.default_rng(2)
-    x = np.column_stack([rng.normal(size=(400, 3)), np.zeros((400, 5))])
+    x = rng.normal(size=(400, 8))
+    x[:, 3:] = 0
+    x[::5, 3:] = 1e-6
     for column in range(3, 8):
-        x[1 + 2 * rng.choice(200, 2, replace=False), column] = 1
-    y = (x[:, :1] + x[:, 3:].sum(1, keepdims=True) * 3 + rng.normal(size=(400, 1)))[:, :1]
+        x[1 + 5 * rng.choice(80, 3, replace=False), column] = 1
+    y = x[:, :1] + 3 * x[:, 3:].sum(1, keepdims=True) + rng.normal(size=(400, 1))
     problem = Problem.dense((8, 10, 1), "relu", "squared_error", L2(1e-4))
-    result = run(problem, (x, y), max_iter=60)
-    assert np.max(result.history["signal"]) < 100 * len(x)
+    result = run(problem, (x, y), max_iter=20)
+    assert np.max(result.history["signal"]) < len(x)

@@ -62,6 +62,24 @@ def test_they_are_in_the_unit_of_the_target_and_grow_away_from_the_rows(fitted, 
     assert fitted.predict(20 * X, return_std=True)[1].mean() > 1.5 * std.mean()
 
 
+def test_a_model_without_hidden_layers_has_them_in_any_unit(diabetes):
+    X, new, y, _ = diabetes
+    fit = lambda factor: DLADMMRegressor((), random_state=0).fit(factor * X, y)  # noqa: E731
+    expected = fit(1.0).predict(new, return_std=True)[1]
+    np.testing.assert_allclose(fit(1e3).predict(1e3 * new, return_std=True)[1], expected, rtol=1e-6)
+    factors = 10.0 ** np.arange(-5, 5)  # which are standardised, where the others are not
+    spread = fit(factors).predict(factors * new, return_std=True)[1]
+    np.testing.assert_allclose(spread, expected, rtol=0.05)
+    assert expected.max() > 1.01 * expected.min()
+
+
+def test_a_fit_too_short_to_find_the_noise_has_none(diabetes):
+    X, _, y, _ = diabetes
+    model = DLADMMRegressor((5,), max_iter=9, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="return_std=True needs the noise"):
+        model.predict(X, return_std=True)
+
+
 def test_several_outputs_have_each_their_own(diabetes):
     X, _, y, _ = diabetes
     model = DLADMMRegressor((10,), random_state=0, max_iter=30).fit(X, np.column_stack([y, 9 * y]))
@@ -82,7 +100,13 @@ def test_a_model_file_keeps_them(fitted, diabetes, tmp_path):
 
 @pytest.mark.parametrize(
     "settings",
-    [{"alpha": 1.0}, {"method": "dladmm"}, {"batch_size": 50}, {"early_stopping": True}],
+    [
+        {"alpha": 1.0},
+        {"method": "dladmm"},
+        {"batch_size": 50},
+        {"early_stopping": True},
+        {"loss": "huber"},
+    ],
 )
 def test_where_there_is_no_posterior_they_are_refused_by_name(diabetes, settings, tmp_path):
     X, _, y, _ = diabetes

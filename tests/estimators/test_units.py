@@ -95,6 +95,15 @@ def test_columns_that_share_a_unit_get_one_scale():
     assert input_units(np.zeros((4, 2)), None) == (0.0, 1.0)
 
 
+def test_a_file_on_disk_is_not_copied(table, tmp_path):
+    X, y = table
+    np.save(tmp_path / "x.npy", X * COLUMNS)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    units = learned(np.asarray(mapped), y[:, None], None, losses.get("squared_error"), True)
+    assert units.inputs(mapped, "float64") is mapped
+    assert units.y_scale == pytest.approx(y.std())
+
+
 def test_what_counts_as_one_unit():
     assert share_a_unit(np.array([255.0, 200.0, 3.0, 255.0]))
     assert not share_a_unit(np.array([1.0, 2.0, 3.0, 400.0]))

@@ -218,7 +218,9 @@ class Loop:
             row["validation_score"] = score
         at.rows.append(row)
         at.network = launched.params
-        if score > at.best_score:
+        # Where the run finds its regularisers, the lowest loss is that of the weakest ones.
+        last_is_best = run.method.reweighs and run.held_out is None
+        if score > at.best_score or last_is_best:
             at.best, at.best_score = launched.params, score
         progress = Progress(len(at.rows), run.options.max_iter, row, launched.params)
         stopped = self.callback is not None and bool(self.callback(progress))

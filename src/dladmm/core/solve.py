@@ -121,14 +121,12 @@ def _loss_unit(problem: Problem, arrays: Arrays) -> float:
     """The mean loss of the targets' centre, of all processes; 1 where the loss has no unit."""
     _, y, weights = arrays
     centre, _, _ = problem.loss.standardised(y, weights)
-    constant = np.broadcast_to(np.asarray(centre, y.dtype), y.shape)
-    own = (
-        np.asarray(problem.loss.value(jnp.asarray(constant), jnp.asarray(y)))
-        if np.ndim(centre)
-        else np.ones(len(y))
-    )
-    means = over_processes(float(np.average(own, weights=weights)))
-    return float(means.mean()) or 1.0
+    if np.ndim(centre) == 0:
+        return 1.0
+    own = problem.loss.value(jnp.broadcast_to(jnp.asarray(centre), y.shape), jnp.asarray(y))
+    omega = np.ones(len(y)) if weights is None else weights
+    total, mass = over_processes([float(omega @ np.asarray(own)), float(omega.sum())]).sum(0)
+    return float(total / mass) or 1.0
 
 
 def _beginning(run: Run, arrays: Arrays, params: Params | None, stream: Stream | None) -> LoopState:

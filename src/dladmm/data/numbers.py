@@ -139,7 +139,7 @@ def number_text(
     unit = units.pop() if units else ""
     if unit not in ("", "%", "‰") and len(read[_other(best)]) == len(numbers):
         # Money as 1.234 or 1,234 has no tenths of a cent: the mark stands between thousands.
-        best = max(read, key=lambda d: sum(value for value, _ in read[d].values()))
+        best = max(read, key=lambda d: sum(abs(value) for value, _ in read[d].values()))
     stray = tuple(cell for cell in cells if cell not in numbers)
     few = sum(counts[cell] for cell in stray) <= stray_part * sum(counts.values())
     if stray and not (few and len(numbers) > LEAST_NUMBERS):

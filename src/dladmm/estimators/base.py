@@ -9,6 +9,7 @@ from numbers import Integral
 from typing import Any, Self
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
@@ -33,7 +34,7 @@ from dladmm.core.options import (
 from dladmm.core.params import Params
 from dladmm.core.predict import predict_output
 from dladmm.core.problem import Problem, chain
-from dladmm.core.restored.evidence import last_layer_covariance
+from dladmm.core.restored.evidence import last_layer_covariance, noise_level
 from dladmm.core.restored.mini_batch import Stream
 from dladmm.core.results import Result, Status
 from dladmm.core.solve import solve
@@ -41,7 +42,7 @@ from dladmm.core.validation import checked_method
 from dladmm.estimators.units import Units, as_they_are, learned
 from dladmm.io.checkpoints import Checkpoints
 from dladmm.terms.layers import Dense, Layer
-from dladmm.terms.regularizers import L2, Evidence
+from dladmm.terms.regularizers import L2, Evidence, Regularizer
 
 HeldOutRows = tuple[Any, np.ndarray, np.ndarray | None]  # rows, targets, weights
 
@@ -133,10 +134,11 @@ class DLADMMBase(BaseEstimator):
         return self.loss
 
     def _units_of(self, problem: Problem, X: Any, Y: np.ndarray, weights: Any) -> Units:
-        """The units to train in; as they are where a regulariser means its numbers literally, and
-        for a file on disk, which is not to be copied."""
-        literal = not all(term.any_unit for term in problem.regularizers)
-        if literal or isinstance(X, np.memmap) or (weights is not None and not weights.sum() > 0):
+        """The units to train in; as they are where a regulariser means its numbers literally."""
+        terms = problem.regularizers
+        literal = not all(term.any_unit or type(term) is Regularizer for term in terms)
+        massless = weights is not None and not over_processes(float(weights.sum())).sum() > 0
+        if literal or massless:
             return as_they_are(problem.loss)
         return learned(X, Y, weights, problem.loss, type(problem.layers[0]) is Dense)
 
@@ -208,11 +210,12 @@ class DLADMMBase(BaseEstimator):
             x_held = units.inputs(densified(x_held, dtype), dtype)
             held_out = (x_held, units.targets(y_held), weights_held)
         problem = dataclasses.replace(problem, loss=units.loss)
+        X = units.inputs(X, dtype)
         silent = not self.verbose or jax.process_index() > 0
         with ProgressBar(type(self).__name__, max_iter, disable=silent) as bar:
             result = solve(
                 problem,
-                units.inputs(X, dtype),
+                X,
                 units.targets(Y),
                 sample_weight=sample_weight,
                 validation=held_out,
@@ -222,19 +225,20 @@ class DLADMMBase(BaseEstimator):
                 callback=bar,
                 checkpoints=checkpoints,
             )
-        self._keep(problem, result, units)
+        own = float(X.shape[0] if sample_weight is None else sample_weight.sum())
+        self._keep(problem, result, units, mass=float(over_processes(own).sum()))
         return result, units
 
-    def _keep(self, problem: Problem, result: Result, units: Units) -> None:
+    def _keep(self, problem: Problem, result: Result, units: Units, mass: float) -> None:
         scores = result.history.get("validation_score", [])
         scored = any(map(math.isfinite, scores))
         network = units.network_of_user(result.best_params if scored else result.params)
         self.layers_ = problem.layers
         self.coefs_ = [W.T.copy() for W in network.W]
         self.intercepts_ = [b.copy() for b in network.b]
-        self._keep_posterior(problem, result, units, is_last=not scored)
         self.n_layers_ = len(self.coefs_) + 1
         self.n_outputs_ = self.intercepts_[-1].size
+        self._keep_posterior(problem, result, units, mass, is_last=not scored)
         self.history_ = result.history
         if scores:
             # The iteration under way when the fit was ended is not scored.
@@ -251,18 +255,26 @@ class DLADMMBase(BaseEstimator):
         self.resumed_from_ = result.resumed_from
 
     def _keep_posterior(
-        self, problem: Problem, result: Result, units: Units, is_last: bool
+        self, problem: Problem, result: Result, units: Units, mass: float, is_last: bool
     ) -> None:
         """What error bars are made of, where the run has found the noise of the last network."""
         self.covariance_ = self.noise_variance_ = None
-        weighing = getattr(result.state, "weighing", None)
+        weighing: Any = getattr(result.state, "weighing", None)
         ended = result.status not in (Status.INTERRUPTED, Status.DIVERGED)
-        if weighing is None or not (is_last and ended and problem.loss.has_noise_level):
+        found = weighing is not None and float(weighing.gamma) > 0
+        if not (found and is_last and ended and problem.loss.has_noise_level):
             return
-        K = result.state.measured.layers[-1].inputs
-        self.covariance_ = last_layer_covariance(problem, K, weighing.strengths[-1])
+        measured, each = result.state.measured, float(weighing.per_weight)
+        C = last_layer_covariance(problem, measured.layers[-1].inputs, weighing.strengths[-1])
+        if problem.n_layers == 1:
+            C = units.covariance_of_user(C)
+        self.covariance_ = C / each
+        # Of the network as it ended: its loss has changed since the strengths were found.
+        risk, gamma, free = each * float(measured.risk), float(weighing.gamma), self.n_outputs_
+        with jax.enable_x64(True):
+            noise = noise_level(problem, jnp.asarray(risk), each * mass, jnp.asarray(gamma), free)
         in_y = np.broadcast_to(np.square(units.y_scale), problem.out_shape)
-        self.noise_variance_ = float(weighing.noise) * in_y
+        self.noise_variance_ = float(noise) * in_y
 
     def _pass(self, X: Any, Y: np.ndarray, sample_weight: np.ndarray | None, first: bool) -> None:
         """One iteration on these rows; restored sweeps go over them in mini-batches, whose moments

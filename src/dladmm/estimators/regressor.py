@@ -61,12 +61,11 @@ class DLADMMRegressor(RegressorMixin, DLADMMBase):
         if self.covariance_ is None:
             raise ValueError(
                 "return_std=True needs the noise that alpha='evidence' finds; expected a fit that"
-                " ended by itself, with method='restored' over all rows, loss='squared_error' or"
-                " 'huber', and no early_stopping"
+                " ended by itself, with method='restored' over all rows, loss='squared_error' and"
+                " no early_stopping"
             )
-        X = self._checked_rows(X)
+        value, X = self.predict(X), self._checked_rows(X)
         params = self._params(X.shape[1], self.n_outputs_)
         leverage = predict_leverage(self._problem_of(self.layers_), params, X, self.covariance_)
         std = np.sqrt(self.noise_variance_ * (1 + leverage[:, None]))
-        value = self.predict(X)
         return value, std[:, 0] if self.y_is_vector_ else std

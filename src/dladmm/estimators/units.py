@@ -40,8 +40,7 @@ class Units:
         if np.all(self.x_centre == 0) and np.all(self.x_scale == 1):
             return x
         scaled = np.empty(x.shape, dtype)
-        for start in range(0, len(x), 4096):
-            rows = slice(start, start + 4096)
+        for rows in _blocks(x):
             scaled[rows] = (x[rows] - np.asarray(self.x_centre, np.float64)) / self.x_scale
         return scaled
 
@@ -58,6 +57,13 @@ class Units:
         b[-1] = b[-1] * self.y_scale + self.y_centre
         kept = np.float64 if np.ndim(self.x_centre) else dtype
         return Params(tuple(v.astype(kept) for v in W), tuple(v.astype(kept) for v in b))
+
+    def covariance_of_user(self, C: np.ndarray) -> np.ndarray:
+        """Of [W b] of a first layer that is the last too, for rows [x, 1] as they are given."""
+        n = len(C) - 1
+        to_trained = np.diag([*np.broadcast_to(1 / np.asarray(self.x_scale), n), 1.0])
+        to_trained[:n, n] = -np.broadcast_to(np.asarray(self.x_centre) / self.x_scale, n)
+        return to_trained.T @ C @ to_trained
 
     def network_to_train(self, params: Params) -> Params:
         """The inverse of `network_of_user`."""
@@ -77,7 +83,16 @@ def learned(
     x: np.ndarray, y: np.ndarray, weights: np.ndarray | None, loss: Loss, by_column: bool
 ) -> Units:
     """The units of these rows, those of all processes together."""
-    return Units(*input_units(x, weights, by_column), *_target_units(y, weights, loss))
+    # A file on disk may be larger than memory: it is not copied.
+    centre, scale = (0.0, 1.0) if _is_on_disk(x) else input_units(x, weights, by_column)
+    return Units(centre, scale, *_target_units(y, weights, loss))
+
+
+def _is_on_disk(x: Any) -> bool:
+    """Whether this array is a view of a memory-mapped one."""
+    while x is not None and not isinstance(x, np.memmap):
+        x = getattr(x, "base", None)
+    return x is not None
 
 
 def _target_units(y: np.ndarray, weights: np.ndarray | None, loss: Loss) -> tuple[Any, Any, Loss]:
@@ -97,9 +112,13 @@ def input_units(
     x: np.ndarray, weights: np.ndarray | None, by_column: bool = True
 ) -> tuple[Any, Any]:
     """(centre, scale) of the inputs: one number each, or one for each column where allowed."""
-    low = over_processes(x.min(axis=0)).min(0).astype(np.float64)
-    ranges = over_processes(x.max(axis=0)).max(0) - low
-    two_values = over_processes(np.all((x == low) | (x == low + ranges), axis=0)).all(0)
+    low = over_processes(x.min(axis=0).astype(np.float64)).min(0)
+    high = over_processes(x.max(axis=0).astype(np.float64)).max(0)
+    inside = np.zeros(x.shape[1], bool)
+    for rows in _blocks(x):
+        inside |= np.any((x[rows] != low) & (x[rows] != high), axis=0)
+    two_values = ~over_processes(inside).any(0)
+    ranges = high - low
     varies = ranges > 0
     asked = varies & ~two_values
     with np.errstate(over="ignore", invalid="ignore"):
@@ -110,7 +129,8 @@ def input_units(
         like = asked if asked.any() else varies
         squares = (mean**2 + deviation**2)[like] if asked.any() else ranges[like] ** 2
         return 0.0, float(np.sqrt(np.mean(squares))) if like.any() else 1.0
-    own = varies & (deviation > 0) & ~(two_values & (low == 0) & (ranges == 1))
+    codes = two_values & (low == 0) & (high == 1)
+    own = varies & (deviation > 0) & ~codes
     return np.where(own, mean, 0.0), np.where(own, deviation, 1.0)
 
 
@@ -125,10 +145,14 @@ def share_a_unit(ranges: np.ndarray) -> bool:
 def moments(x: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of each column, in two passes by blocks of rows."""
     omega = np.ones(len(x)) if weights is None else np.asarray(weights, np.float64)
-    blocks = [slice(start, start + 4096) for start in range(0, len(x), 4096)]
     mass = over_processes(float(omega.sum())).sum()
     zero = np.zeros(x.shape[1])
-    total = sum((omega[rows] @ np.asarray(x[rows], np.float64) for rows in blocks), zero)
+    total = sum((omega[rows] @ np.asarray(x[rows], np.float64) for rows in _blocks(x)), zero)
     mean = over_processes(total).sum(0) / mass
-    squares = sum((omega[rows] @ (x[rows] - mean) ** 2 for rows in blocks), zero)
+    squares = sum((omega[rows] @ (x[rows] - mean) ** 2 for rows in _blocks(x)), zero)
     return mean, np.sqrt(over_processes(squares).sum(0) / mass)
+
+
+def _blocks(x: np.ndarray) -> list[slice]:
+    """Rows a few thousand at a time: no temporary is as large as x."""
+    return [slice(start, start + 4096) for start in range(0, len(x), 4096)]

@@ -47,14 +47,17 @@ LEAST_FREEDOM = 0.05  # the share of N m that is always left to estimate the noi
 # free, and is held back once it has found its form.
 FIRST_SHARE = {"classes": 1e-2, "numbers": 1e-5}
 FIRST_UPDATE = {"classes": 1, "numbers": 10}
+STRENGTHS = (1e-30, 1e30)  # what float32 can hold
 
 
 class Weighing(NamedTuple):
-    """The strengths alpha_l, gamma and sigma^2 that a run has found so far."""
+    """The strengths alpha_l, gamma and sigma^2 that a run has found so far, and the number of
+    samples that a weight of 1 stands for."""
 
     strengths: Array
     gamma: Array
     noise: Array
+    per_weight: Array
 
 
 def applies(problem: Problem) -> bool:
@@ -81,12 +84,31 @@ def is_due(problem: Problem, k: int) -> bool:
     return update == k
 
 
-def first_weighing(problem: Problem, params: Params, risk: Array, mass: Array) -> Weighing:
+def samples_per_weight(data: Data) -> Array:
+    """N/(sum of weights): 1, since a weight of 2 is a row given twice; more where the weights add
+    up to less than their effective number, as those that add up to 1 do."""
+    mass = data.samples.mass(data.x)
+    if data.weights is None:
+        return jnp.ones_like(mass)
+    return jnp.maximum(1, mass / data.samples.sum(jnp.sum(data.weights**2)))
+
+
+def first_weighing(problem: Problem, data: Data, params: Params, risk: Array) -> Weighing:
     """Weak for classes, next to nothing for numbers; in the units of x and y."""
-    outputs = int(np.prod(problem.out_shape))
-    noise = 2 * risk / (outputs * mass) if problem.loss.has_noise_level else jnp.ones_like(risk)
-    share = FIRST_SHARE[kind(problem)] * mass
-    return Weighing(balanced(params, share * noise), share, noise)
+    gamma = jnp.zeros_like(risk)
+    each = samples_per_weight(data)
+    mass = data.samples.mass(data.x)
+    noise = noise_level(problem, risk, mass, gamma, gamma)
+    strengths = balanced(params, FIRST_SHARE[kind(problem)] * mass * noise)
+    return Weighing(strengths, gamma, noise, each)
+
+
+def noise_level(problem: Problem, risk: Array, count: Any, gamma: Array, free: Any) -> Array:
+    """sigma^2 of `count` samples; 1 where the loss is a likelihood as it is."""
+    if not problem.loss.has_noise_level:
+        return jnp.ones_like(risk)
+    known = count * int(np.prod(problem.out_shape))
+    return 2 * risk / jnp.maximum(known - gamma - free, LEAST_FREEDOM * known)
 
 
 def balanced(params: Params, total: Array) -> Array:
@@ -135,18 +157,18 @@ def found(problem: Problem, data: Data, params: Params, risk: Array, before: Wei
     x, y, few = (samples.gathered(v).astype(jnp.float64) for v in (x, y, few))
     wide = jax.tree.map(lambda v: v.astype(jnp.float64), (params, before, risk))
     params, before, risk = wide
-    mass = samples.mass(data.x).astype(jnp.float64)
-    weights = few * mass / jnp.maximum(jnp.sum(few), 1e-30)
-    G, B = curvature(problem, params, x, y, weights, before.strengths)
-    gamma, free = effective_parameters(G, B)
+    # F, its weights and its strengths as those of so many samples.
+    each_weight = before.per_weight
+    count = each_weight * samples.mass(data.x)
+    weights = few * count / jnp.maximum(jnp.sum(few), 1e-30)
+    old = each_weight * before.strengths
+    gamma, free = effective_parameters(*curvature(problem, params, x, y, weights, old))
     gamma = jnp.maximum(gamma, 1e-3)
-    noise = jnp.ones_like(risk)
-    if problem.loss.has_noise_level:
-        known = mass * int(np.prod(problem.out_shape))
-        noise = 2 * risk / jnp.maximum(known - gamma - free, LEAST_FREEDOM * known)
-    strengths = jnp.sqrt(before.strengths * balanced(params, gamma * noise))
-    new = Weighing(strengths, gamma, noise)
-    usable = jnp.isfinite(gamma) & jnp.all(jnp.isfinite(strengths) & (strengths > 0))
+    noise = noise_level(problem, each_weight * risk, count, gamma, free)
+    strengths = jnp.sqrt(old * balanced(params, gamma * noise)) / each_weight
+    strengths = jnp.clip(strengths, *STRENGTHS)
+    usable = jnp.isfinite(gamma) & jnp.all(jnp.isfinite(strengths)) & (jnp.sum(few) > 0)
+    new = Weighing(strengths, gamma, noise, each_weight)
     return jax.tree.map(lambda one, two: jnp.where(usable, one, two), new, before)
 
 

@@ -35,7 +35,13 @@ from dladmm.core.engine.walks import Folded
 from dladmm.core.evaluate import hits, regularization, relative_change
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
-from dladmm.core.restored.evidence import Weighing, first_weighing, is_asked, weigh
+from dladmm.core.restored.evidence import (
+    Weighing,
+    first_weighing,
+    is_asked,
+    samples_per_weight,
+    weigh,
+)
 from dladmm.core.restored.metric import (
     Metric,
     damped_inputs,
@@ -197,7 +203,7 @@ def begin(problem: Problem, data: Data, params: Params) -> Restored:
     gains = layer_gains([sums.outputs for sums in measured.layers])
     weighing = None
     if is_asked(problem):
-        weighing = first_weighing(problem, params, measured.risk, data.samples.mass(data.x))
+        weighing = first_weighing(problem, data, params, measured.risk)
     measured = with_penalty(weighed(problem, weighing), measured, params)
     return Restored(params, jnp.ones((), gains.dtype), gains, measured, weighing)
 
@@ -293,7 +299,7 @@ def restored_sweep(
     count, nothing = data.samples.mass(data.x), jnp.full((), jnp.nan, state.step.dtype)
     alpha, gamma, noise = nothing, nothing, nothing
     if state.weighing is not None:
-        strengths, gamma, noise = state.weighing
+        strengths, gamma, noise, _ = state.weighing
         alpha = jnp.exp(jnp.mean(jnp.log(strengths)))
     record = RestoredRecord(
         lagrangian=measured.objective,
@@ -333,9 +339,8 @@ def signal_to_noise(measured: Measured, data: Data) -> Array:
     weight of 2 is a row given twice, but at least their effective number, so that a common factor
     below 1 is not taken for fewer samples.
     """
-    count = n = data.samples.mass(data.x)
-    if data.weights is not None:
-        n = jnp.maximum(count, count**2 / data.samples.sum(jnp.sum(data.weights**2)))
+    count = data.samples.mass(data.x)
+    n = count * samples_per_weight(data)
     ratio = known = jnp.zeros((), measured.risk.dtype)
     for sums in measured.layers:
         assert sums.squares is not None  # the evidence is not in its place

@@ -154,11 +154,7 @@ class Huber(Distance):
     """R(z; y) = d^2/2 for |d| <= delta, else delta |d| - delta^2/2, with d = z - y; H = 1."""
 
     lipschitz: ClassVar[float] = 1.0
-    has_noise_level: ClassVar[bool] = True
     delta: float = 1.0
-
-    def bend(self, z: Array, y: Array) -> Array:
-        return (jnp.abs(z - y) <= self.delta).astype(z.dtype)
 
     def standardised(self, y: np.ndarray, weights: np.ndarray | None) -> tuple[Any, Any, Any]:
         """One scale for all outputs: `delta` is in their unit."""
