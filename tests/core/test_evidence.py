@@ -156,7 +156,7 @@ def test_a_run_counts_rises_at_constant_strengths_only():
     result = run()
     alpha, F = (np.array(result.history[name]) for name in ("alpha", "lagrangian"))
     assert result.certificate.rises == 0
-    assert "l2 strength" in result.certificate.summary()
+    assert "Strength of l2" in result.certificate.summary()
     held = np.flatnonzero(np.diff(alpha) == 0)
     assert 5 < len(held) < len(alpha) - 5  # the strengths changed, and were held
     assert (np.diff(F)[held] < 0).all()

@@ -123,15 +123,15 @@ class FullBatch(RestoredMethod):
         found = {}
         if self.reweighs and account.rows:
             last = account.rows[-1]
-            found["l2 strength"] = (
+            found["Strength of l2"] = (
                 f"found by the evidence: {last['alpha']:.3g} (geometric mean over layers),"
                 f" {last['effective_parameters']:.0f} effective parameters; the loss is compared"
                 " where it stayed the same"
             )
         return Guarantee(
-            found
-            | {
+            {
                 "Guarantee": f"every accepted step lowers the true loss{how}",
+                **found,
                 "Theorems 1-3": "are about L_rho away from feasible points, which this method"
                 " restores",
             }
