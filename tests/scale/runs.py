@@ -7,6 +7,7 @@ host devices, `as_process` the coordinator's address, the number of processes an
 import json
 import re
 import sys
+from dataclasses import replace
 
 import numpy as np
 
@@ -32,9 +33,13 @@ def problem_and_rows(n=N):
 
 def trained(name, dtype, devices, rows=None, iterations=ITERATIONS, checkpoints=None):
     from dladmm import Options, solve
+    from dladmm.terms.regularizers import Evidence
 
     problem, x, y, weights = problem_and_rows()
     rows = slice(None) if rows is None else rows
+    if name == "evidence":  # restored sweeps that find the strength of l2
+        name = "restored"
+        problem = replace(problem, regularizers=(Evidence(),) * problem.n_layers)
     options = Options(
         **METHODS[name],
         max_iter=iterations,

@@ -59,7 +59,7 @@ def result(process):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [*METHODS, "evidence"])
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_many_devices_give_the_loss_of_one(method, dtype):
     cases = [{"method": method, "dtype": dtype, "devices": count} for count in (None, *DEVICES)]
