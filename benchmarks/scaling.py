@@ -35,7 +35,7 @@ def worker(
     import numpy as np
 
     from dladmm import Options, Problem, Progress, solve
-    from dladmm.core.engine.devices import make_mesh, own_rows
+    from dladmm.engine.devices import make_mesh, own_rows
 
     rows = own_rows(samples, make_mesh(None))
     rng = np.random.default_rng(index)

@@ -2,6 +2,8 @@
 
 import os
 
+os.environ.setdefault("DLADMM_CACHE", "off")  # nothing is left in the cache of whoever runs them
+
 import jax
 import numpy as np
 import pytest

@@ -54,3 +54,8 @@ FLOAT32_EVIDENCE = 1e-4  # relative; weights and inputs are rounded to float32, 
 # Predictions under other units, in the spread of the target.
 UNITS = 1e-4
 FLOAT32_UNITS = 1e-2
+
+# Two engines: the loss after 20 iterations, relative to the first or the last.
+ENGINES = 1e-10
+FLOAT32_ENGINES = 1e-4
+BACKTRACKED = 1e-4  # where rounding decides whether a row's theta is doubled

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dladmm._version import __version__
-from dladmm.core.engine.process import keep_compiled_programs, respect_thread_limits
+from dladmm.engine.process import keep_compiled_programs, respect_thread_limits
 
 if TYPE_CHECKING:
     from dladmm.core.certificate import Certificate as Certificate

@@ -14,6 +14,7 @@ from command_line import QUICK, run
 import dladmm.core.solve
 import dladmm.estimators
 import dladmm.estimators.base
+from dladmm.core.loop import Loop
 from dladmm.data.preprocessing import TablePreprocessor
 from dladmm.data.tables import read_table
 from dladmm.estimators.model_files import load_model, save_model
@@ -234,11 +235,15 @@ def test_several_labels_are_a_column_each(tmp_path):
 
 
 def test_ctrl_c_keeps_the_best_network_so_far(folder, tmp_path, monkeypatch):
-    def press_after_two(bar, iteration):
-        if iteration.iteration == 2:
-            raise KeyboardInterrupt
+    whole, begun = Loop._absorb, []
 
-    monkeypatch.setattr(dladmm.estimators.base.ProgressBar, "__call__", press_after_two)
+    def press_after_two(loop, launched):
+        begun.append(whole(loop, launched))
+        if len(begun) == 2:
+            raise KeyboardInterrupt
+        return begun[-1]
+
+    monkeypatch.setattr(Loop, "_absorb", press_after_two)
     fit = ["fit", folder / "t.csv", "--target", TARGET, "--out", tmp_path / "m", *QUICK]
     ran = run(*fit, "--json")
     assert (ran.code, ran.json["status"], ran.json["n_iter"]) == (0, "interrupted", 2)

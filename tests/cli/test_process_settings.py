@@ -14,7 +14,7 @@ FIT = """
 import numpy as np
 from dladmm import DLADMMClassifier
 x = np.arange(40.0).reshape(20, 2)
-DLADMMClassifier((3,), max_iter=2, tol=1e9, n_iter_no_change=1).fit(x, [0, 1] * 10)
+DLADMMClassifier((3,), max_iter=2, tol=1e9, n_iter_no_change=1, engine="jax").fit(x, [0, 1] * 10)
 """
 
 
@@ -37,7 +37,7 @@ def test_compiled_programs_are_kept_where_told(tmp_path):
 # 20 MB are taken, freed and taken again; then glibc's own account of its memory is printed.
 ACCOUNT = """
 import ctypes, sys
-from dladmm.core.engine.process import return_large_arrays
+from dladmm.engine.process import return_large_arrays
 if sys.argv[1] == "told":
     return_large_arrays()
 large = bytearray(20_000_000)

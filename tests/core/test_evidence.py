@@ -207,8 +207,8 @@ def test_noise_is_not_learned_and_a_clean_target_is():
     x, new = rng.normal(size=(2, 200, 8))
     problem = Problem.dense((8, 30, 1), "relu", "squared_error", Evidence())
 
-    def held_out_r2(y, y_new, problem):
-        result = run(problem, (x, y[:, None]), max_iter=120)
+    def held_out_r2(y, y_new, problem, seed=0):
+        result = run(problem, (x, y[:, None]), max_iter=120, seed=seed)
         off = np.asarray(forward(problem, result.params, new))[:, 0] - y_new
         return 1 - np.mean(off**2) / np.var(y_new), result.history["noise"][-1]
 
@@ -217,10 +217,15 @@ def test_noise_is_not_learned_and_a_clean_target_is():
     assert held_out_r2(noise, noise_new, problem)[0] > -0.1
     assert held_out_r2(noise, noise_new, free)[0] < -0.5  # a control: without it noise is learned
     clean, sigma = (lambda v: v[:, 0] + np.sin(2 * v[:, 1])), 0.3
-    score, found_noise = held_out_r2(clean(x) + sigma * noise, clean(new), problem)
-    assert score > 0.8
-    # The noise is not taken for signal, nor more than a quarter of the target for noise.
-    assert 0.5 * sigma**2 < found_noise < np.var(clean(x)) / 4
+    fits, controls = (
+        [held_out_r2(clean(x) + sigma * noise, clean(new), one, seed) for seed in range(5)]
+        for one in (problem, free)
+    )
+    score, found_noise = np.mean(fits, axis=0)
+    assert score > 0.75
+    assert score > np.mean(controls, axis=0)[0] + 0.1
+    # The noise is not taken for signal, nor, over several starts, a third of the target for noise.
+    assert 0.5 * sigma**2 < found_noise < np.var(clean(x)) / 3
 
 
 @pytest.mark.parametrize(

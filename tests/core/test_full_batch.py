@@ -11,10 +11,10 @@ from tolerances import EXACT_STEP, INNER_PROX, ROUNDING, WEIGHTED_RUN
 
 from dladmm import Options, Params, Problem, Status, forward, solve
 from dladmm.core.data import Data, make_data
-from dladmm.core.engine.walks import Samples
 from dladmm.core.initial import initial_params
 from dladmm.core.restored import full_batch as restored
 from dladmm.core.restored.metric import prox_in_metric
+from dladmm.engine.walks import Samples
 from dladmm.terms.regularizers import L1, L2, Box
 
 SIZES = (4, 6, 5, 3)

@@ -9,10 +9,10 @@ from tolerances import ESTIMATED_MEMORY, MOST_ESTIMATED
 import dladmm.core.memory
 from dladmm import DLADMMClassifier, Options, Problem
 from dladmm.bench.iteration import random_run
-from dladmm.core.engine.walks import BLOCK_ROWS
 from dladmm.core.memory import advice, run_bytes
 from dladmm.core.relaxed.method import iterate
 from dladmm.core.relaxed.step_rules import SweepOptions, step_rule
+from dladmm.engine.walks import BLOCK_ROWS
 
 pytestmark = pytest.mark.float32
 

@@ -192,20 +192,23 @@ def test_the_final_record_belongs_to_the_network_returned():
         assert equal(result.params, result.state.params)
 
 
+BEST_IS_NOT_LAST = 1  # a seed
+
+
 def test_best_params_has_the_lowest_loss_recorded():
     _, x, y = small()
-    result = run(rho=1e-4, nu=1.0, evaluate_every=1)
+    result = run(rho=1e-4, nu=1.0, evaluate_every=1, seed=BEST_IS_NOT_LAST)
     best = ((network(result.best_params, x, relu) - y) ** 2).sum(1).mean() / 2
     assert best == pytest.approx(min(result.history["train_loss"]), rel=ROUNDING)
     assert best < result.history["train_loss"][-1]
 
 
 def test_a_second_run_of_the_same_shape_compiles_nothing(caplog):
-    run(seed=1)
+    run(seed=1, engine="jax")
     with jax.log_compiles(), caplog.at_level("WARNING", "jax"):
-        run(seed=2, rho=3.5, nu=0.2, max_iter=7, evaluate_every=3)
+        run(seed=2, rho=3.5, nu=0.2, max_iter=7, evaluate_every=3, engine="jax")
         assert "iterate" not in caplog.text
-        run(step_rule="closed-form-scalar", max_iter=1)  # control: another program
+        run(step_rule="closed-form-scalar", max_iter=1, engine="jax")  # control: another program
         assert "iterate" in caplog.text
 
 

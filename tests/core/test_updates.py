@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from tolerances import EXACT_STEP, FLOAT32_STEP, ROUNDING
 
-import dladmm.core.engine.walks
 import dladmm.core.relaxed.weight_updates
-from dladmm.core.engine.walks import Samples
+import dladmm.engine.walks
 from dladmm.core.relaxed.updates import (
     Backtracking,
     ClosedForm,
@@ -23,6 +22,7 @@ from dladmm.core.relaxed.updates import (
     update_zL,
 )
 from dladmm.core.relaxed.weight_updates import unit_parts, update_W, update_W_twice
+from dladmm.engine.walks import Samples
 from dladmm.terms.activations import activations
 from dladmm.terms.layers import Dense
 from dladmm.terms.losses import losses
@@ -525,9 +525,7 @@ def settings(monkeypatch):
 
     def change(**constants):
         for name, value in constants.items():
-            module = (
-                dladmm.core.engine.walks if name == "CACHED" else dladmm.core.relaxed.weight_updates
-            )
+            module = dladmm.engine.walks if name == "CACHED" else dladmm.core.relaxed.weight_updates
             monkeypatch.setattr(module, name, value)
         jax.clear_caches()
 

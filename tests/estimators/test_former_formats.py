@@ -6,13 +6,15 @@ They were written on one machine with one release of JAX; on others the last bit
 import shutil
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 from sklearn.model_selection import train_test_split
 from tolerances import ROUNDING, WEIGHTED_RUN
 
-from dladmm import Checkpoints, Options, Problem, solve
+from dladmm import Checkpoints, Options, Params, Problem, solve
 from dladmm.core.former import upgraded_identity
+from dladmm.core.initial import FIRST_LAYER
 from dladmm.estimators.model_files import load_model, save_model
 from dladmm.terms.layers import Dense
 from dladmm.terms.regularizers import L2
@@ -29,6 +31,18 @@ def rows():
     """The data that those files were made from."""
     x = np.random.default_rng(7).normal(size=(60, 4))
     return x, (np.abs(x[:, 0]) + x[:, 1] > 0.5).astype(int)
+
+
+def first_network(problem, x, seed, first_layer=1.0):
+    """Where a run of 0.1 started: it drew its weights with JAX's generator."""
+    keys = jax.random.split(jax.random.key(seed), 2 * problem.n_layers)
+    spreads = [layer.initial_scale for layer in problem.layers]
+    spreads[0] *= first_layer / np.sqrt(np.mean(x**2))
+    W = [
+        np.asarray(spread * jax.random.normal(key, layer.weight_shape))
+        for spread, key, layer in zip(spreads, keys[::2], problem.layers, strict=True)
+    ]
+    return Params(tuple(W), tuple(np.zeros(layer.bias_shape) for layer in problem.layers))
 
 
 def unpacked(name, folder):
@@ -55,10 +69,11 @@ def test_a_run_goes_on_as_if_it_had_not_been_interrupted(tmp_path):
         method="dladmm", rho=2.0, max_iter=11, tol=None, evaluate_every=5, dtype="float64"
     )
 
-    def run(checkpoints=None):
-        return solve(problem, x, np.eye(2)[y], options=options, checkpoints=checkpoints)
+    def run(**how):
+        return solve(problem, x, np.eye(2)[y], options=options, **how)
 
-    resumed, alone = run(unpacked("dladmm", tmp_path)), run()
+    resumed = run(checkpoints=unpacked("dladmm", tmp_path))
+    alone = run(params=first_network(problem, x, options.seed))
     assert resumed.resumed_from == 6
     for name in ("lagrangian", "residual", "train_loss"):
         np.testing.assert_allclose(resumed.history[name], alone.history[name], rtol=WEIGHTED_RUN)
@@ -75,13 +90,12 @@ def test_the_held_out_scores_of_a_fit_go_on_too(tmp_path):
     options = Options(seed=seed, dtype="float64", tol=0.0, max_iter=11, patience=100)
     Y = np.eye(2)[y]
 
-    def run(checkpoints=None):
-        return solve(
-            problem, x[train], Y[train], validation=(x[held], Y[held], None), options=options,
-            checkpoints=checkpoints,
-        )  # fmt: skip
+    def run(**how):
+        held_out = (x[held], Y[held], None)
+        return solve(problem, x[train], Y[train], validation=held_out, options=options, **how)
 
-    resumed, alone = run(unpacked("early", tmp_path)), run()
+    resumed = run(checkpoints=unpacked("early", tmp_path))
+    alone = run(params=first_network(problem, x[train], seed, FIRST_LAYER))
     assert resumed.resumed_from == 6
     scores = (result.history["validation_score"][:-1] for result in (resumed, alone))
     np.testing.assert_allclose(*scores, rtol=WEIGHTED_RUN)

@@ -65,9 +65,9 @@ def losses(*args, **settings):
 
 def cut_small():
     """One device has seven blocks of rows then, each of four two; the last layer three parts."""
-    from dladmm.core.engine import walks
     from dladmm.core.relaxed import weight_updates
     from dladmm.core.relaxed.step_rules import ClosedForm
+    from dladmm.engine import walks
 
     walks.BLOCK_ROWS, walks.CACHED, weight_updates.LEAST_UNITS = 150, 0, 1
     assert weight_updates.unit_parts(problem_and_rows()[0].layers[-1], ClosedForm()) == 3
@@ -95,7 +95,7 @@ def as_process(coordinator, count, index, cases):
     import jax
 
     jax.distributed.initialize(coordinator, count, index)
-    from dladmm.core.engine.devices import make_mesh, own_rows
+    from dladmm.engine.devices import make_mesh, own_rows
 
     cut_small()
     rows = own_rows(N, make_mesh(None))
@@ -108,35 +108,33 @@ def collectives(sizes):
 
 
 def compiled_collectives(method, n):
-    import jax.numpy as jnp
-
     from dladmm import Options
-    from dladmm.core.engine.devices import make_mesh, replicate
     from dladmm.core.initial import initial_params
     from dladmm.core.method import Start
     from dladmm.core.methods import method_for
     from dladmm.core.relaxed.method import iterate
     from dladmm.core.restored import mini_batch
     from dladmm.core.restored.method import iterate_restored
+    from dladmm.engine.devices import Engine, make_mesh
 
     problem, x, y, weights = problem_and_rows(n)
-    mesh = make_mesh(4)
+    engine = Engine(True, make_mesh(4))
     arrays = tuple(v.astype(np.float32) for v in (x, y, weights))
-    params = replicate(initial_params(problem, "he", 0, jnp.dtype("float32")), mesh)
+    params = engine.replicate(initial_params(problem, "he", 0, np.dtype("float32")))
     if method == "batches":
-        batches = mini_batch.Batches(*arrays, size=64, seed=0, mesh=mesh)
+        batches = mini_batch.Batches(*arrays, size=64, seed=0, engine=engine)
         state, batch = mini_batch.begin(problem, params), batches.placed(*next(batches.epoch()))
         one = np.float32(1)
         refresh = mini_batch.refresh.lower(problem, state, batch, first=False)
         step = mini_batch.batch_step.lower(problem, state, batch, one, one)
         return found_collectives(refresh.compile().as_text() + step.compile().as_text())
     how = method_for(problem, Options(**METHODS[method]))
-    data = how.prepare(arrays, mesh)
+    data = how.prepare(arrays, engine)
     state = how.begin(data, params, Start())
     if method == "restored":
         lowered = iterate_restored.lower(problem, data, state)
     else:
-        one, flag = replicate((np.float32(1), np.asarray(False)), mesh)
+        one, flag = engine.replicate((np.float32(1), np.asarray(False)))
         given = (data, state.rows, state.params, one, one, flag)
         lowered = iterate.lower(type(how).sweep, problem, how.options, *given)
     return found_collectives(lowered.compile().as_text())

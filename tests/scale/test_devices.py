@@ -14,8 +14,8 @@ import pytest
 from runs import METHODS, found_collectives, problem_and_rows
 
 from dladmm import Options
-from dladmm.core.engine import devices
 from dladmm.core.methods import method_for
+from dladmm.engine import devices
 
 RUNS = Path(__file__).with_name("runs.py")
 DEVICES = (1, 2, 4)  # against None: no mesh at all
@@ -115,8 +115,8 @@ def fake_devices(*owners):
     [((0, 1, 0, 1), "those of a process one after the other"), ((0, 0), "has none of process 1")],
 )
 def test_a_mesh_that_rows_cannot_be_dealt_to_is_refused(monkeypatch, owners, words):
-    monkeypatch.setattr(devices.jax, "process_count", lambda: 2)
-    monkeypatch.setattr(devices.jax, "devices", lambda: fake_devices(*owners))
+    monkeypatch.setattr(devices, "process_count", lambda: 2)
+    monkeypatch.setattr(jax, "devices", lambda: fake_devices(*owners))
     with pytest.raises(ValueError, match=words):
         devices.make_mesh(len(owners))
 

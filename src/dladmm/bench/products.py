@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dladmm.core.engine.walks import Folded, Samples, blocks_for
+from dladmm.engine.walks import Folded, Samples, blocks_for
 
 
 @dataclass(frozen=True)

@@ -42,10 +42,11 @@ class _Bar:
 class ProgressBar(_Bar):
     """One run: a callback of `solve`, with loss and accuracy."""
 
-    def __init__(self, title: str, max_iter: int, disable: bool = False):
+    def __init__(self, title: str, max_iter: int, compiles: bool = True, disable: bool = False):
         super().__init__("{task.description}", COUNT, "{task.fields[figures]}", disable=disable)
-        # The first iteration is compiled before it runs.
-        self._task = self._bar.add_task(title, total=max_iter, figures="compiling")
+        # With JAX the first iteration is compiled before it runs.
+        figures = "compiling" if compiles else ""
+        self._task = self._bar.add_task(title, total=max_iter, figures=figures)
 
     def __call__(self, iteration: Iteration) -> None:
         row = iteration.row

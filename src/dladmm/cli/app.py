@@ -15,7 +15,7 @@ from dladmm.cli.messages import print_message, sentence
 from dladmm.cli.options import AsJson, print_json
 from dladmm.cli.predict import predict
 from dladmm.cli.reproduce import reproduce
-from dladmm.core.engine.process import return_large_arrays
+from dladmm.engine.process import return_large_arrays
 
 app = typer.Typer(
     name="dladmm",

@@ -90,6 +90,28 @@ def overhead(
 
 
 @app.command()
+def engines(as_json: AsJson = False) -> None:
+    """The same fits by NumPy and by JAX, cold and warm, and which of them auto takes."""
+    from dladmm.bench.engines import bench_engines
+
+    figures = bench_engines(show=lambda line: typer.echo(line, err=True))
+    if as_json:
+        print_json(figures)
+        return
+    typer.echo(f"{figures['iterations']} iterations; first fit / second fit of a process")
+    typer.echo(
+        f"  {'network':<24} {'rows':>7} {'numpy':>17} {'jax':>17} {'auto':>6} {'of best':>8}"
+    )
+    for row in figures["rows"]:
+        network = "-".join(str(n) for n in (row["inputs"], *row["hidden"]))
+        times = [f"{row[e]['cold']:>7.2f} / {row[e]['warm']:.2f} s" for e in ("numpy", "jax")]
+        typer.echo(
+            f"  {network:<24} {row['samples']:>7,} {times[0]:>17} {times[1]:>17}"
+            f" {row['auto']:>6} {row['auto_over_best']:>8.2f}"
+        )
+
+
+@app.command()
 def race(
     data: Annotated[str, typer.Option(help="digits, mnist or fashion-mnist.")] = "mnist",
     samples: Annotated[int | None, typer.Option(help="Training images; all by default.")] = None,

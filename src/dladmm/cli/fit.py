@@ -23,6 +23,7 @@ from dladmm.cli.options import (
     Data,
     DataDir,
     Devices,
+    EngineName,
     NumProcesses,
     ProcessId,
     Resume,
@@ -75,6 +76,7 @@ def fit(
         int, typer.Option(help="The most iterations, or epochs.")
     ] = DEFAULTS.max_iter,
     dtype: Annotated[str, typer.Option(help="auto, float32 or float64.")] = DEFAULTS.dtype,
+    engine: EngineName = DEFAULTS.engine,
     devices: Devices = None,
     checkpoint: Checkpoint = None,
     checkpoint_every: CheckpointEvery = None,
@@ -106,6 +108,7 @@ def fit(
         "batch_size": batch_size,
         "max_iter": max_iter,
         "dtype": dtype,
+        "engine": engine,
         "devices": devices,
         **({} if loss is None else {"loss": loss}),
     }

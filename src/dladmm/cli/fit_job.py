@@ -40,11 +40,10 @@ class FitJob:
 
     def run(self) -> dict[str, Any] | None:
         """How the training ended, as plain values; None in any process but the first."""
-        import jax
-
         from dladmm.core.results import Status
+        from dladmm.engine.processes import process_index
 
-        first = jax.process_index() == 0
+        first = process_index() == 0
         with tempfile.TemporaryDirectory() as folder:
             reading, rows = self.load(Path(folder), first)
             estimator = self.train(rows, first)
@@ -60,7 +59,7 @@ class FitJob:
     def load(self, folder: Path, first: bool) -> tuple[Reading, TrainingRows]:
         """The data, and the rows to train on, with what was noticed about them."""
         from dladmm.cli.loading import Reading, Source
-        from dladmm.core.engine.devices import over_processes
+        from dladmm.engine.processes import over_processes
 
         with echo_warnings(self.warnings):
             reading = Reading(

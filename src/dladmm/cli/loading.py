@@ -8,10 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
-from dladmm.core.engine.devices import make_mesh, own_rows, refused_together
 from dladmm.core.options import precision
 from dladmm.data import chunks
 from dladmm.data.columns import Table, named, table_from_arrays
@@ -19,6 +17,8 @@ from dladmm.data.datasets import NAMES, load_part
 from dladmm.data.preprocessing import TablePreprocessor
 from dladmm.data.tables import read_table
 from dladmm.data.target import Target
+from dladmm.engine.devices import make_mesh, own_rows
+from dladmm.engine.processes import process_count, process_index, refused_together
 from dladmm.estimators.model_files import LoadedModel
 
 # Fewer rows would give a score of one row or two.
@@ -71,7 +71,7 @@ class Reading:
 
     def __init__(self, source: Source, by_batches: bool = False, **settings: Any):
         self.source, self.by_batches, self.settings = source, by_batches, settings
-        in_part = jax.process_count() > 1 or chunks.is_array_file(source.data)
+        in_part = process_count() > 1 or chunks.is_array_file(source.data)
         with refused_together():
             self.chunks: chunks.Chunks
             if in_part or (by_batches and not source.is_named):
@@ -112,7 +112,7 @@ class Reading:
                 warnings.simplefilter("ignore", UserWarning)
             X, y = chunks.encoded(self.chunks, preprocessing, own, file, kind)
         test = None
-        if self.source.is_named and jax.process_index() == 0:
+        if self.source.is_named and process_index() == 0:
             part = load_part(self.source.data, self.source.data_dir, "test")
             test = table_from_arrays(*part)
         return TrainingRows(preprocessing, X, y, test)
@@ -161,7 +161,7 @@ class Reading:
         self, preprocessing: TablePreprocessor, mask: np.ndarray, folder: Path, dtype: Any
     ) -> tuple[np.ndarray, np.ndarray]:
         """Inputs and targets of this process's share of the rows to score on."""
-        share = np.array_split(np.flatnonzero(mask), jax.process_count())[jax.process_index()]
+        share = np.array_split(np.flatnonzero(mask), process_count())[process_index()]
         file = folder / "held_out.npy" if self.by_batches else None
         with refused_together():
             return chunks.encoded(self.chunks, preprocessing, share, file, dtype)

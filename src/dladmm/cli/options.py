@@ -30,6 +30,12 @@ DataDir = Annotated[
 ]
 
 
+EngineName = Annotated[
+    str,
+    typer.Option(
+        "--engine", help="numpy begins at once, jax compiles first; auto takes the quicker one."
+    ),
+]
 Devices = Annotated[
     int | None,
     typer.Option(

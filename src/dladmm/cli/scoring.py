@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dladmm.core.engine.devices import over_processes
 from dladmm.data.columns import Table
 from dladmm.data.preprocessing import TablePreprocessor
+from dladmm.engine.processes import over_processes
 
 if TYPE_CHECKING:
     from dladmm.data.target import Target

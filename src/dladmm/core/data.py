@@ -1,24 +1,26 @@
 """The data of a run as every method over all samples reads them."""
 
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from __future__ import annotations
 
-import jax
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
 import numpy as np
-from jax import Array
-from jax.sharding import Mesh
 
-from dladmm.core.engine.devices import EVERYWHERE, ROWS, layout_of_own, place_rows, spread
-from dladmm.core.engine.walks import Folded, Samples
 from dladmm.core.problem import Problem
+from dladmm.engine.arrays import Array
+from dladmm.engine.devices import EVERYWHERE, JAX, ROWS, Engine, layout_of_own, spread
+from dladmm.engine.processes import over_processes
+from dladmm.engine.programs import compiled
+from dladmm.engine.walks import Folded, Samples
+
+if TYPE_CHECKING:
+    from jax.sharding import Mesh
 
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # x, y, sample weights
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Data:
+class Data(NamedTuple):
     """Inputs, targets, samples (weights and blocks), and the constant Gram matrix of the inputs.
 
     `gram` is None where it would cost more than it saves.
@@ -38,16 +40,14 @@ class Data:
 DATA: Any = Data(ROWS, ROWS, ROWS, EVERYWHERE)  # type: ignore[arg-type]
 
 
-def padded_data(
-    problem: Problem, arrays: Arrays, with_gram: bool, mesh: Mesh | None = None
-) -> Data:
+def padded_data(problem: Problem, arrays: Arrays, with_gram: bool, engine: Engine = JAX) -> Data:
     """This process's rows on its devices, in blocks; repeated rows of weight zero fill the last."""
     x, y, weights = arrays
-    blocks, rows, count = layout_of_own(x.shape[0], mesh)
+    mesh, (blocks, rows, count) = engine.mesh, layout_of_own(x.shape[0], engine)
     if rows * (1 if mesh is None else mesh.size) > count and weights is None:
         weights = np.ones(x.shape[0], x.dtype)
-    placed = None if weights is None else place_rows(weights, rows, mesh, filling="constant")
-    inputs, targets = place_rows(x, rows, mesh), place_rows(y, rows, mesh)
+    placed = None if weights is None else engine.place_rows(weights, rows, filling="constant")
+    inputs, targets = engine.place_rows(x, rows), engine.place_rows(y, rows)
     return make_data(problem, inputs, targets, placed, blocks, with_gram, mesh, count)
 
 
@@ -67,10 +67,10 @@ def make_data(
     """
     data = Data(x, y, Samples(weights, blocks, mesh, count), None)
     pays_off = with_gram and x.shape[0] >= problem.layers[0].fan_in
-    return replace(data, gram=_gram(problem, data)) if pays_off else data
+    return data._replace(gram=_gram(problem, data)) if pays_off else data
 
 
-@partial(jax.jit, static_argnames="problem")
+@compiled("problem")
 def _gram(problem: Problem, data: Data) -> Array:
     layer = problem.layers[0]
     body = lambda weights, _, x: ((), Folded(sum=layer.gram(x, weights)))  # noqa: E731
@@ -81,3 +81,17 @@ def _gram(problem: Problem, data: Data) -> Array:
         return samples.walk(body, (), data.x)[1].sum
 
     return spread(data.samples, own, (DATA,), EVERYWHERE)(data)
+
+
+def targets_of_all(
+    y: np.ndarray, weights: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Targets and weights with the centre and spread of those of all processes: this process's own
+    where it is alone, else two rows that stand for all of them."""
+    mass = over_processes(float(len(y) if weights is None else np.sum(weights)))
+    if len(mass) == 1:
+        return y, weights
+    omega = np.ones(len(y)) if weights is None else weights
+    centre = over_processes(omega @ y).sum(0) / mass.sum()
+    spread = np.sqrt(over_processes(omega @ (y - centre) ** 2).sum(0) / mass.sum())
+    return np.stack([centre - spread, centre + spread]), None

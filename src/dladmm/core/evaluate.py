@@ -1,19 +1,17 @@
 """The network itself on some data: its loss, its accuracy, and how far it has moved."""
 
-from functools import partial
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from dladmm.core.data import DATA, Data
-from dladmm.core.engine.devices import EVERYWHERE, spread
-from dladmm.core.engine.walks import Folded, Samples
 from dladmm.core.params import Params, forward
 from dladmm.core.problem import Problem
-from dladmm.terms.sums import total
+from dladmm.engine.arrays import Array, xp
+from dladmm.engine.devices import EVERYWHERE, spread
+from dladmm.engine.programs import compiled
+from dladmm.engine.sums import total
+from dladmm.engine.walks import Folded, Samples
 
 ALL = Samples(None)  # every sample counts once, in one block
 
@@ -25,7 +23,7 @@ class Evaluation(NamedTuple):
     accuracy: Array
 
 
-@partial(jax.jit, static_argnames="problem")
+@compiled("problem")
 def evaluate(
     problem: Problem, params: Params, x: Array, y: Array, samples: Samples = ALL
 ) -> Evaluation:
@@ -42,7 +40,7 @@ def evaluate(
     return Evaluation(loss / count, right / count)
 
 
-@partial(jax.jit, static_argnames="problem")
+@compiled("problem")
 def evaluate_run(problem: Problem, data: Data, params: Params) -> Evaluation:
     """The network on the data of a run, on all its devices."""
     own = lambda data, params: evaluate(problem, params, data.x, data.y, data.samples)  # noqa: E731
@@ -53,26 +51,26 @@ def hits(problem: Problem, z: Array, y: Array) -> Array:
     """1 for each sample whose class, or all of whose labels, z names, else 0; NaN if the loss does
     not classify."""
     if not problem.loss.classifies:
-        return jnp.full(z.shape[:1], jnp.nan, z.dtype)
+        return np.full(z.shape[:1], np.nan, z.dtype)
     if problem.loss.multilabel:
-        return jnp.all((z > 0) == (y > 0), axis=-1).astype(z.dtype)
+        return xp.all((z > 0) == (y > 0), axis=-1).astype(z.dtype)
     return (predicted_class(z) == predicted_class(2 * y - 1)).astype(z.dtype)
 
 
 def predicted_class(z: Array) -> Array:
     """The index of the largest output; for a single output, whether it is positive."""
-    return jnp.argmax(z, -1) if z.shape[-1] > 1 else (z[..., 0] > 0).astype(jnp.int32)
+    return xp.argmax(z, -1) if z.shape[-1] > 1 else (z[..., 0] > 0).astype(np.int32)
 
 
 def regularization(problem: Problem, W: tuple[Array, ...]) -> Array:
     """sum_l Omega_l(W_l)."""
     terms = zip(problem.regularizers, W, strict=True)
-    return sum((term.value(V) for term, V in terms), jnp.zeros((), W[0].dtype))
+    return sum((term.value(V) for term, V in terms), np.zeros((), W[0].dtype))
 
 
 def relative_change(new: Any, old: Any) -> Array:
     """|(W, b)+ - (W, b)| / |(W, b)+|, over all layers of two networks or states."""
     pairs = [*zip(new.W, old.W, strict=True), *zip(new.b, old.b, strict=True)]
-    change = jnp.sum(jnp.stack([jnp.sum((one - two) ** 2) for one, two in pairs]))
-    size = jnp.sum(jnp.stack([jnp.sum(one**2) for one, _ in pairs]))
-    return jnp.sqrt(change / jnp.maximum(size, np.finfo(size.dtype).tiny))
+    change = xp.sum(xp.stack([xp.sum((one - two) ** 2) for one, two in pairs]))
+    size = xp.sum(xp.stack([xp.sum(one**2) for one, _ in pairs]))
+    return xp.sqrt(change / xp.maximum(size, np.finfo(size.dtype).tiny))

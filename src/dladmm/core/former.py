@@ -1,6 +1,7 @@
 """Checkpoints of format 1, as version 0.1 wrote them, read as those of today."""
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -22,7 +23,19 @@ def upgraded_identity(identity: Mapping[str, Any], now: Mapping[str, Any]) -> di
     first, *units = (int(size) for size in identity["network"].split("-"))
     described = described_layers(chain((first,), units))
     layers = {f"layer {l}": layer for l, layer in enumerate(described, 1)}
-    return same | layers | {"format": FORMAT, "held-out rows": now.get("held-out rows")}
+    # Smooth activations were JAX's own functions, where they are ours now.
+    named = identity.get("activations", [])
+    plain = [re.sub(r"<PjitFunction of (<.*?>)>", r"\1", f) for f in named]
+
+    return (
+        same
+        | layers
+        | {
+            "format": FORMAT,
+            "activations": plain,
+            "held-out rows": now.get("held-out rows"),
+        }
+    )
 
 
 def former_shape(like: Snapshot) -> Snapshot:

@@ -1,15 +1,14 @@
 """Where the weights start: random, on the scale of the data."""
 
+from functools import partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from dladmm.core.data import Arrays
-from dladmm.core.engine.devices import over_processes
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
+from dladmm.engine.processes import over_processes, process_count
 
 INITIALIZERS = ("scaled", "he", "paper")
 
@@ -21,14 +20,14 @@ def params_for_data(problem: Problem, init: str, seed: int, arrays: Arrays) -> P
     """Random weights on the scale of x, y and sample weights, those of all processes together."""
     x, y, weights = arrays
     scale, output = root_mean_square(x, weights), pooled_scale(problem, y, weights)
-    return initial_params(problem, init, seed, jnp.dtype(x.dtype), scale, output)
+    return initial_params(problem, init, seed, np.dtype(x.dtype), scale, output)
 
 
 def initial_params(
     problem: Problem,
     init: str,
     seed: int,
-    dtype: jnp.dtype,
+    dtype: np.dtype,
     input_scale: float = 1.0,
     output: tuple[Any, Any] = (0.0, 1.0),
 ) -> Params:
@@ -42,20 +41,19 @@ def initial_params(
     if init not in INITIALIZERS:
         raise ValueError(f"init={init!r} is unknown; expected one of {', '.join(INITIALIZERS)}")
     W, b = [], []
-    keys = jax.random.split(jax.random.key(seed), 2 * problem.n_layers)
-    centre, unit = (jnp.asarray(v, dtype) for v in (output if init == "scaled" else (0.0, 1.0)))
+    centre, unit = (np.asarray(v, dtype) for v in (output if init == "scaled" else (0.0, 1.0)))
     for l, (layer, regularizer) in enumerate(
         zip(problem.layers, problem.regularizers, strict=True)
     ):
-        drawn = jax.random.normal(keys[2 * l], layer.weight_shape, dtype)
-        bias = jnp.zeros(layer.bias_shape, dtype)
+        # A generator for each layer: its weights do not depend on how large the others are.
+        normal: Any = partial(np.random.default_rng([seed, l]).standard_normal, dtype=dtype)
+        drawn, spread = normal(layer.weight_shape), layer.initial_scale
+        bias = np.zeros(layer.bias_shape, dtype)
         if init == "paper":
-            spread, bias = 0.1, 0.1 * jax.random.normal(keys[2 * l + 1], layer.bias_shape, dtype)
-        else:
-            spread = layer.initial_scale
-        if l == 0 and init != "paper":
+            spread, bias = 0.1, 0.1 * normal(layer.bias_shape)
+        elif l == 0:
             spread *= (FIRST_LAYER if init == "scaled" else 1) / input_scale
-        drawn = spread * drawn
+        drawn = drawn * np.asarray(spread, dtype)
         if l == problem.n_layers - 1:
             drawn, bias = drawn * unit.reshape(-1, 1), bias + centre
         W.append(regularizer.prox(drawn, 0.0))
@@ -75,7 +73,7 @@ def root_mean_square(x: np.ndarray, weights: np.ndarray | None) -> float:
 def pooled_scale(problem: Problem, y: np.ndarray, weights: np.ndarray | None) -> Any:
     """The loss's own centre and spread of the targets of all processes; 1 where all are alike."""
     centre, spread = problem.loss.target_scale(y, weights)
-    if jax.process_count() > 1:
+    if process_count() > 1:
         mass = float(len(y) if weights is None else weights.sum())
         centres, spreads = over_processes(centre), over_processes(spread)
         share = over_processes(mass).reshape(-1, *(1,) * (centres.ndim - 1))

@@ -7,15 +7,15 @@ JSON values. A new field cannot be forgotten.
 from dataclasses import fields, replace
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
 from dladmm.core.data import Arrays
-from dladmm.core.engine.devices import over_processes, own_rows
 from dladmm.core.loop import LoopState, Run
 from dladmm.core.method import Method
 from dladmm.core.params import Params
 from dladmm.core.snapshot import Snapshot, SnapshotStore, StoreSettings, identity
+from dladmm.engine import trees
+from dladmm.engine.arrays import xp
+from dladmm.engine.devices import own_rows
+from dladmm.engine.processes import over_processes
 
 
 def to_snapshot(method: Method, at: LoopState, count: int | None) -> Snapshot:
@@ -72,13 +72,13 @@ class Keeper:
 
     def keep(self, at: LoopState) -> None:
         # Copies: the next iteration takes over the state's buffers while they are being written.
-        still = replace(at, state=jax.tree.map(jnp.copy, at.state))
+        still = replace(at, state=trees.map(xp.copy, at.state))
         self.store.keep(at.iteration, to_snapshot(self.run.method, still, self.count))
 
 
 def _count(n_own: int, run: Run) -> int | None:
     """The samples of all processes, None where padding stands between those of two."""
     count = int(over_processes(n_own).sum())
-    own = own_rows(count, run.mesh)
+    own = own_rows(count, run.engine.mesh)
     regular = over_processes(n_own == own.stop - own.start).all()
     return count if regular else None

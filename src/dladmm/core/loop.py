@@ -10,19 +10,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
-from jax.sharding import Mesh
 
-from dladmm.core.engine.devices import replicate
 from dladmm.core.held_out import HeldOut
 from dladmm.core.method import Method, Penalties, Start
 from dladmm.core.options import Options
 from dladmm.core.params import Params
 from dladmm.core.relaxed.schedules import make_schedule
 from dladmm.core.results import Callback, Progress, Status
+from dladmm.engine import trees
+from dladmm.engine.arrays import Array, xp
+from dladmm.engine.devices import Engine
 
 MAX_RHO = 1e8
 # Below this signal the gradient is half of what chance alone would give: nothing is left to learn.
@@ -40,10 +38,10 @@ class Run:
     options: Options
     method: Method
     data: Any
-    mesh: Mesh | None
+    engine: Engine
     mass: float
     loss_unit: float
-    dtype: jnp.dtype
+    dtype: np.dtype
     held_out: HeldOut | None
     began: float  # by the clock of `time.perf_counter`
 
@@ -56,11 +54,10 @@ class Run:
     def begin(self, network: Params, start: Start) -> Any:
         """A feasible state of this network, by a forward pass."""
         # An iteration may take over the state's buffers, so the network kept aside is a copy.
-        return self.method.begin(self.data, jax.tree.map(jnp.copy, network), start)
+        return self.method.begin(self.data, trees.map(xp.copy, network), start)
 
     def on_devices(self, rho: float, nu: float) -> Penalties:
-        given = (np.asarray(value, self.dtype) for value in (rho, nu))
-        return replicate(tuple(given), self.mesh)
+        return self.engine.replicate(tuple(np.asarray(v, self.dtype) for v in (rho, nu)))
 
 
 @dataclass
@@ -129,7 +126,7 @@ class Loop:
             "rho": make_schedule("rho", options.rho_schedule, options.rho),
             "nu": make_schedule("nu", options.nu_schedule, options.nu),
         }
-        self.flags = {flag: replicate(np.asarray(flag), run.mesh) for flag in (False, True)}
+        self.flags = {flag: run.engine.replicate(np.asarray(flag)) for flag in (False, True)}
         self.on_device: tuple[Any, Any] = (None, None)
 
     def iterate(self) -> Status:

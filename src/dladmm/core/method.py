@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-import jax
-import jax.numpy as jnp
-from jax import Array
-from jax.sharding import Mesh
+import numpy as np
 
 from dladmm.core.data import Arrays
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
+from dladmm.engine import trees
+from dladmm.engine.arrays import Array, xp
+from dladmm.engine.devices import Engine
 
 Penalties = tuple[Array, Array]  # rho, nu
 Row = Mapping[str, float]  # the record of one iteration
@@ -82,7 +82,7 @@ class Method(ABC):
         """ValueError, in one sentence, for a problem the method cannot work on."""
 
     @abstractmethod
-    def prepare(self, arrays: Arrays, mesh: Mesh | None) -> Any:
+    def prepare(self, arrays: Arrays, engine: Engine) -> Any:
         """The data as the method reads them: this process's rows, on its devices."""
 
     @abstractmethod
@@ -113,6 +113,12 @@ class Method(ABC):
         """What the theory says of a run."""
 
     # What a method may leave as it is.
+
+    def iteration_flops(self, n_samples: int) -> float:
+        """Multiplications and additions in an iteration's products, roughly: forward, back, and
+        the gradient of every layer."""
+        weights = sum(layer.positions * layer.n_weights for layer in self.problem.layers)
+        return 6.0 * n_samples * weights
 
     @property
     def can_reweigh(self) -> bool:
@@ -152,6 +158,6 @@ class Method(ABC):
         """Called where a run goes on from another one's state, before its first iteration."""
 
 
-def stacked(scalars: Any, dtype: jnp.dtype) -> Array:
+def stacked(scalars: Any, dtype: np.dtype) -> Array:
     """Every scalar of a pytree, in one vector."""
-    return jnp.stack([s.astype(dtype) for s in jax.tree.leaves(scalars)])
+    return xp.stack([s.astype(dtype) for s in trees.leaves(scalars)])

@@ -37,7 +37,8 @@ class Options:
     `batch_size` they work on mini-batches, an iteration is an epoch, the loss is its mean, and the
     step falls from epoch to epoch unless `batch_decay` is False. dtype: "auto" is float64 up to
     20,000 numbers in x, where it costs nothing, else float32. `devices` spreads the samples: a
-    count, a list of JAX devices, or a mesh with the one axis "data".
+    count, a list of JAX devices, or a mesh with the one axis "data". engine: "numpy" computes at
+    once, "jax" compiles first; "auto" takes the one that should be done sooner (engine/choice.py).
     """
 
     method: str = "restored"
@@ -62,6 +63,7 @@ class Options:
     seed: int = 0
     dtype: str = "auto"
     devices: Any = None
+    engine: str = "auto"
 
 
 DEFAULTS = Options()

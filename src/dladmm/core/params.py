@@ -1,17 +1,12 @@
 """The network's weights, and its output."""
 
-from dataclasses import dataclass
-from typing import Any
-
-import jax
-from jax import Array
+from typing import Any, NamedTuple
 
 from dladmm.core.problem import Problem
+from dladmm.engine.arrays import Array
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Params:
+class Params(NamedTuple):
     """The network itself, as JAX or NumPy arrays."""
 
     W: tuple[Any, ...]

@@ -1,38 +1,41 @@
-"""The network's output for new inputs, one compilation for all batch sizes of a magnitude.
+"""The network's output for new inputs, in float64, by blocks of rows.
 
-Rows are padded to a bucket and computed in float64: a prediction does not depend on the batch it
-is in beyond rounding far below float32's.
+A prediction does not depend on the batch it is in beyond rounding far below float32's. NumPy
+computes it, unless a term of the network needs JAX; rows are then padded to a few sizes, one
+program for each.
 """
 
 from functools import partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from scipy import sparse
 
 from dladmm.core.params import Params, forward
 from dladmm.core.problem import Problem
 from dladmm.core.restored.point import forward_pass
-from dladmm.terms.sums import flat_rows
+from dladmm.engine import trees
+from dladmm.engine.arrays import Array, xp
+from dladmm.engine.devices import Engine
+from dladmm.engine.programs import compiled
+from dladmm.engine.sums import flat_rows
 
-BUCKETS = (8, 128, 2048)
+BLOCKS = (8, 128, 2048)  # rows that are computed at once
 
 
-@partial(jax.jit, static_argnames="problem")
+@compiled("problem")
 def _output(problem: Problem, params: Params, x: Array) -> tuple[Array, Array]:
     z = forward(problem, params, x)
     return z, problem.loss.predict(z)
 
 
-@partial(jax.jit, static_argnames="problem")
+@compiled("problem")
 def _leverage(problem: Problem, params: Params, x: Array, covariance: Array) -> tuple[Array]:
     """v^T C v of each sample, v the row [a, 1] that its last layer sees."""
     layer, a = problem.layers[-1], forward_pass(problem, params, x)[0][-1]
-    v = layer.to_matrix(flat_rows(layer.expand(a)), jnp.ones(len(x), x.dtype))
-    return (jnp.sum(v @ covariance * v, axis=1, keepdims=True),)
+    rows = flat_rows(layer.expand(a))
+    v = layer.to_matrix(rows, xp.ones_like(rows[:, 0]))
+    return (xp.sum(v @ covariance * v, axis=1, keepdims=True),)
 
 
 def predict_output(problem: Problem, params: Params, x: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -53,16 +56,15 @@ def _by_blocks(
     function: Any, problem: Problem, params: Params, x: Any, count: int, shape: tuple[int, ...]
 ) -> np.ndarray:
     """So many results of this shape for each row."""
-    n = x.shape[0]
+    n, engine = x.shape[0], Engine(problem.needs_jax, one_thread=True)
     outputs = np.empty((count, n, *shape))
-    bucket = next((size for size in BUCKETS if n <= size), BUCKETS[-1])
-    with jax.enable_x64(True):
-        wide = jax.tree.map(partial(np.asarray, dtype=np.float64), params)
-        for start in range(0, n, bucket):
-            rows = x[start : start + bucket]
+    size = next((size for size in BLOCKS if n <= size), BLOCKS[-1])
+    with engine.computing("float64"):
+        wide = engine.replicate(trees.map(partial(np.asarray, dtype=np.float64), params))
+        for start in range(0, n, size):
+            rows = x[start : start + size]
             rows = np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
-            missing = bucket - rows.shape[0]
-            padded = np.pad(rows, ((0, missing), *((0, 0),) * (rows.ndim - 1)))
-            for out, block in zip(outputs, function(problem, wide, padded), strict=True):
+            placed = engine.place_rows(rows, size if engine.is_jax else len(rows), "constant")
+            for out, block in zip(outputs, function(problem, wide, placed), strict=True):
                 out[start : start + rows.shape[0]] = np.asarray(block)[: rows.shape[0]]
     return outputs

@@ -21,6 +21,7 @@ from typing import Any
 from dladmm.terms.activations import Activation, activations
 from dladmm.terms.layers import Dense, Layer, layers
 from dladmm.terms.losses import Loss, losses
+from dladmm.terms.registry import needs_jax
 from dladmm.terms.regularizers import Regularizer, regularizers
 
 
@@ -55,6 +56,12 @@ class Problem:
     @property
     def n_layers(self) -> int:
         return len(self.layers)
+
+    @property
+    def needs_jax(self) -> bool:
+        """Whether one of its terms computes with arrays of JAX alone."""
+        terms = (*self.layers, *self.activations, self.loss, *self.regularizers)
+        return any(map(needs_jax, terms))
 
     @property
     def in_shape(self) -> tuple[int, ...]:

@@ -3,17 +3,18 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, Protocol
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from dladmm.core.data import Arrays
-from dladmm.core.engine.devices import over_processes
 from dladmm.core.options import Options
 from dladmm.core.problem import Problem, described_layers
+from dladmm.engine import trees
+from dladmm.engine.arrays import Array, bit_pattern, namespace, xp
+from dladmm.engine.processes import over_processes, process_index
+from dladmm.engine.programs import compiled
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,11 @@ class Snapshot:
         parts: list[int] = []
         # Each is waited for: programs that add up over the devices of a CPU must not run at once,
         # or they wait for each other's threads.
-        for v in jax.tree.leaves(self.by_sample):
+        for v in trees.leaves(self.by_sample):
             rows = v.shape[0] if self.count is None else self.count
             parts.append(int(array_digest(v, len(parts), 0, rows)))
-        for v in jax.tree.leaves(self.rest):
-            parts.append(int(array_digest(jnp.ravel(v), len(parts), 0, v.size)))
+        for v in trees.leaves(self.rest):
+            parts.append(int(array_digest(xp.ravel(v), len(parts), 0, v.size)))
         return sum(parts) % 2**32
 
 
@@ -64,29 +65,31 @@ class StoreSettings(Protocol):
     def open(self, identity: Mapping[str, Any]) -> SnapshotStore: ...
 
 
-@jax.jit
+@compiled()
 def array_digest(v: Array, salt: int, first_row: int, rows: int) -> Array:
     """sum_i bits_i mix(i) mod 2^32 over the first `rows` rows, which are first_row, ... of all.
 
     A sum of integers: whatever is added first, on whatever device, it is the same.
     """
-    bits = jax.lax.bitcast_convert_type(v, jnp.uint32).reshape(v.shape[0], -1)
-    row = jax.lax.broadcasted_iota(jnp.uint32, bits.shape, 0)
-    column = jax.lax.broadcasted_iota(jnp.uint32, bits.shape, 1)
-    start, before, end = (jnp.asarray(k).astype(jnp.uint32) for k in (salt, first_row, rows))
+    bits = bit_pattern(v).reshape(v.shape[0], -1)
+    count = partial(namespace(v).arange, dtype=np.uint32)
+    row, column = count(bits.shape[0])[:, None], count(bits.shape[1])
+    start, before, end = (
+        namespace(v).asarray([k]).astype(np.uint32) for k in (salt, first_row, rows)
+    )
     place = (row + before) * np.uint32(bits.shape[1]) + column + start * np.uint32(0x9E3779B9)
     mixed = (place ^ (place >> 16)) * np.uint32(0x85EBCA6B)
     mixed = (mixed ^ (mixed >> 13)) * np.uint32(0xC2B2AE35) | np.uint32(1)
-    return jnp.sum(jnp.where(row < end, bits * mixed, 0), dtype=jnp.uint32)
+    return xp.sum(xp.where(row < end, bits * mixed, 0), dtype=np.uint32)
 
 
 # Rows that are digested at once: x may be a file larger than memory.
-DIGEST_ROWS = 65_536
+DIGEST_ROWS = 4096
 
 
 def rows_digest(v: np.ndarray) -> int:
     """Of the rows of all processes, in their order."""
-    before = over_processes(np.int32(v.shape[0]))[: jax.process_index()].sum()
+    before = over_processes(np.int32(v.shape[0]))[: process_index()].sum()
     total = 0
     for start in range(0, v.shape[0], DIGEST_ROWS):
         block = np.asarray(v[start : start + DIGEST_ROWS])
@@ -95,7 +98,7 @@ def rows_digest(v: np.ndarray) -> int:
 
 
 # Options that may differ between the run that was interrupted and the one that goes on.
-FREE = ("max_iter", "tol", "residual_tol", "patience", "stop_at_noise", "devices")
+FREE = ("max_iter", "tol", "residual_tol", "patience", "stop_at_noise", "devices", "engine")
 FORMAT = 2
 
 

@@ -5,13 +5,11 @@ import time
 from dataclasses import replace
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from dladmm.core.certificate import certify
-from dladmm.core.data import Arrays
-from dladmm.core.engine.devices import make_mesh, over_processes, refused_together, replicate
+from dladmm.core.choice import chosen_engine
+from dladmm.core.data import Arrays, targets_of_all
 from dladmm.core.evaluate import evaluate_run
 from dladmm.core.held_out import HeldOut
 from dladmm.core.initial import params_for_data
@@ -25,6 +23,9 @@ from dladmm.core.restored.mini_batch import Stream
 from dladmm.core.results import Callback, Result, Status
 from dladmm.core.snapshot import StoreSettings
 from dladmm.core.validation import check_inputs, check_params, checked_method
+from dladmm.engine import trees
+from dladmm.engine.arrays import is_jax
+from dladmm.engine.processes import over_processes, process_count, refused_together
 from dladmm.terms.losses import Loss
 
 
@@ -58,18 +59,17 @@ def solve(
         held_out = None if validation is None else _held_out(problem, validation, options.dtype)
     if params is not None:
         check_params(problem, params)
-    # A context, not a configuration: the caller's own JAX settings stay as they are.
-    with jax.enable_x64(options.dtype == "float64"):
-        mesh = make_mesh(options.devices)
+    engine = chosen_engine(method, options, arrays[0].shape[0])
+    with engine.computing(options.dtype):
         run = Run(
             options=options,
             method=method,
-            data=method.prepare(arrays, mesh),
-            mesh=mesh,
+            data=method.prepare(arrays, engine),
+            engine=engine,
             mass=_mass(arrays),
             loss_unit=_loss_unit(problem, arrays) if held_out is None else 1.0,
-            dtype=jnp.dtype(options.dtype),
-            held_out=None if held_out is None else HeldOut.of(held_out),
+            dtype=np.dtype(options.dtype),
+            held_out=None if held_out is None else HeldOut.of(held_out, engine),
             began=began,
         )
         at = _beginning(run, arrays, params, stream)
@@ -120,10 +120,11 @@ def _mass(arrays: Arrays) -> float:
 def _loss_unit(problem: Problem, arrays: Arrays) -> float:
     """The mean loss of the targets' centre, of all processes; 1 where the loss has no unit."""
     _, y, weights = arrays
-    centre, _, _ = problem.loss.standardised(y, weights)
+    centre, _, _ = problem.loss.standardised(*targets_of_all(y, weights))
     if np.ndim(centre) == 0:
         return 1.0
-    own = problem.loss.value(jnp.broadcast_to(jnp.asarray(centre), y.shape), jnp.asarray(y))
+    at_centre: Any = np.broadcast_to(centre, y.shape)
+    own = problem.loss.value(at_centre, y)
     omega = np.ones(len(y)) if weights is None else weights
     total, mass = over_processes([float(omega @ np.asarray(own)), float(omega.sum())]).sum(0)
     return float(total / mass) or 1.0
@@ -137,7 +138,7 @@ def _beginning(run: Run, arrays: Arrays, params: Params | None, stream: Stream |
     if params is None:
         init = run.method.init if options.init == "auto" else options.init
         params = params_for_data(run.method.problem, init, options.seed, arrays)
-    network = replicate(jax.tree.map(lambda v: np.asarray(v, run.dtype), params), run.mesh)
+    network = run.engine.replicate(trees.map(lambda v: np.asarray(v, run.dtype), params))
     assert options.rho is not None
     penalty = {"rho": float(options.rho), "nu": float(options.nu)}
     start = run.start(penalty["rho"], authors_output=options.init == "paper")
@@ -145,7 +146,7 @@ def _beginning(run: Run, arrays: Arrays, params: Params | None, stream: Stream |
         state = run.begin(network, start)
     else:
         # A copy: iterations donate their state.
-        state = replicate(jax.tree.map(np.array, stream), run.mesh)
+        state = run.engine.replicate(trees.map(np.array, stream))
         run.method.resumed(run.data, state)
     return LoopState(state, network, network, penalty, start.dual_from_gradient)
 
@@ -154,7 +155,7 @@ def _looped(
     run: Run, at: LoopState, callback: Callback | None, keeper: Keeper | None
 ) -> tuple[Loop, Status, int]:
     """The loop after its last iteration, why it ended, and how many iterations were made before."""
-    together = jax.process_count() == 1  # else whom to wait for may be gone
+    together = process_count() == 1  # else whom to wait for may be gone
     hooks = () if keeper is None else (keeper.due, keeper.keep)
     loop, made_before = Loop(run, at, callback, *hooks), len(at.rows)
     try:
@@ -192,8 +193,8 @@ def _finished(loop: Loop, status: Status, resumed_from: int, n_samples: int) -> 
         subgradient_norm=norm,
     )
     return Result(
-        params=jax.tree.map(np.asarray, at.network),
-        best_params=jax.tree.map(np.asarray, at.best),
+        params=trees.map(np.asarray, at.network),
+        best_params=trees.map(np.asarray, at.best),
         status=status,
         message=explained(status, run, at),
         n_iter=len(at.rows),
@@ -215,16 +216,17 @@ def _measure_last(run: Run, at: LoopState) -> None:
 
 def _without_padding(run: Run, state: Any, n_samples: int) -> Any:
     """The state of the caller's own rows; each padded array is freed once it is cut."""
-    if run.mesh is not None:
+    if run.engine.mesh is not None:
         return state  # its rows are spread over devices
 
     def cut(v: Any) -> Any:
         if v.shape[0] == n_samples:
             return v
         kept = v[:n_samples]
-        kept.block_until_ready()
-        v.delete()
+        if is_jax(kept):
+            kept.block_until_ready()
+            v.delete()
         return kept
 
     by_sample, rest = run.method.split(state)
-    return run.method.join(jax.tree.map(cut, by_sample), rest)
+    return run.method.join(trees.map(cut, by_sample), rest)

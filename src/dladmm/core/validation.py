@@ -18,6 +18,7 @@ from dladmm.core.relaxed.zl_solvers import zl_solvers
 from dladmm.terms.regularizers import Evidence
 
 DTYPES = ("auto", "float32", "float64")
+ENGINES = ("auto", "numpy", "jax")
 DUAL_STARTS = ("auto", "gradient", "zero")
 
 
@@ -44,6 +45,7 @@ def checked_method(problem: Problem, options: Options) -> Method:
     _one_of("init", options.init, ("auto", *INITIALIZERS))
     _one_of("dual_start", options.dual_start, DUAL_STARTS)
     _one_of("dtype", options.dtype, DTYPES)
+    _one_of("engine", options.engine, ENGINES)
     if options.batch_size is not None:
         check_integer("batch_size", options.batch_size, 1)
     if not isinstance(options.step_rule, ClosedForm | Backtracking):

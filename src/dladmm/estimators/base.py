@@ -4,12 +4,11 @@ import dataclasses
 import math
 import warnings
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, Self
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
@@ -18,8 +17,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dladmm.callbacks.progress import ProgressBar
-from dladmm.core.engine.devices import over_processes, refused_together
+from dladmm.core.choice import chosen_engine
 from dladmm.core.memory import advice
 from dladmm.core.method import Method
 from dladmm.core.options import (
@@ -39,6 +37,9 @@ from dladmm.core.restored.mini_batch import Stream
 from dladmm.core.results import Result, Status
 from dladmm.core.solve import solve
 from dladmm.core.validation import checked_method
+from dladmm.engine import trees
+from dladmm.engine.devices import Engine
+from dladmm.engine.processes import over_processes, process_index, refused_together
 from dladmm.estimators.units import Units, as_they_are, learned
 from dladmm.io.checkpoints import Checkpoints
 from dladmm.terms.layers import Dense, Layer
@@ -77,6 +78,7 @@ class DLADMMBase(BaseEstimator):
     stop_at_noise: bool = DEFAULTS.stop_at_noise
     dtype: str = DEFAULTS.dtype
     devices: Any = None
+    engine: str = DEFAULTS.engine
     checkpoints: Any = None
     verbose: bool = False
 
@@ -174,6 +176,7 @@ class DLADMMBase(BaseEstimator):
             seed=seed,
             dtype=dtype,
             devices=self.devices,
+            engine=self.engine,
         )
 
     def _train(
@@ -198,7 +201,9 @@ class DLADMMBase(BaseEstimator):
         n_samples = int(over_processes(np.int32(X.shape[0])).sum())
         dtype = precision(self.dtype, n_samples * X.shape[1])
         options = self._options(seed, max_iter, dtype, **more)
-        checked_method(problem, options)
+        method = checked_method(problem, options)
+        engine = chosen_engine(method, options, X.shape[0])
+        options = dataclasses.replace(options, engine=engine.name)
         too_large = advice(problem, X.shape[0], options)
         if too_large:
             warnings.warn(too_large, stacklevel=4)
@@ -211,8 +216,7 @@ class DLADMMBase(BaseEstimator):
             held_out = (x_held, units.targets(y_held), weights_held)
         problem = dataclasses.replace(problem, loss=units.loss)
         X = units.inputs(X, dtype)
-        silent = not self.verbose or jax.process_index() > 0
-        with ProgressBar(type(self).__name__, max_iter, disable=silent) as bar:
+        with self._progress(max_iter, engine) as bar:
             result = solve(
                 problem,
                 X,
@@ -228,6 +232,14 @@ class DLADMMBase(BaseEstimator):
         own = float(X.shape[0] if sample_weight is None else sample_weight.sum())
         self._keep(problem, result, units, mass=float(over_processes(own).sum()))
         return result, units
+
+    def _progress(self, max_iter: int, engine: Engine) -> AbstractContextManager[Any]:
+        """A bar that is a callback, or None where nobody looks."""
+        if not self.verbose or process_index() > 0:
+            return nullcontext()
+        from dladmm.callbacks.progress import ProgressBar  # rich takes longer than a small fit
+
+        return ProgressBar(type(self).__name__, max_iter, compiles=engine.is_jax)
 
     def _keep(self, problem: Problem, result: Result, units: Units, mass: float) -> None:
         scores = result.history.get("validation_score", [])
@@ -271,8 +283,7 @@ class DLADMMBase(BaseEstimator):
         self.covariance_ = C / each
         # Of the network as it ended: its loss has changed since the strengths were found.
         risk, gamma, free = each * float(measured.risk), float(weighing.gamma), self.n_outputs_
-        with jax.enable_x64(True):
-            noise = noise_level(problem, jnp.asarray(risk), each * mass, jnp.asarray(gamma), free)
+        noise = noise_level(problem, np.float64(risk), each * mass, np.float64(gamma), free)
         in_y = np.broadcast_to(np.square(units.y_scale), problem.out_shape)
         self.noise_variance_ = float(noise) * in_y
 
@@ -297,7 +308,7 @@ class DLADMMBase(BaseEstimator):
             batch_size=self.batch_size or PARTIAL_BATCH,
             batch_decay=False,
         )
-        self._stream = jax.tree.map(np.asarray, result.state)
+        self._stream = trees.map(np.asarray, result.state)
 
     def _fit(self, X: Any, Y: np.ndarray, sample_weight: np.ndarray | None, strata: Any) -> None:
         for gathered in ("_stream", "_units"):  # by calls of partial_fit

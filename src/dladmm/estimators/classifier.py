@@ -6,7 +6,6 @@ import json
 from dataclasses import dataclass
 from typing import Any, Self
 
-import jax
 import numpy as np
 from scipy import sparse
 from sklearn.base import ClassifierMixin
@@ -15,7 +14,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
-from dladmm.core.engine.devices import over_processes, refused_together, texts_of_processes
+from dladmm.engine.processes import (
+    over_processes,
+    process_count,
+    refused_together,
+    texts_of_processes,
+)
 from dladmm.estimators.base import DLADMMBase
 from dladmm.terms.losses import Loss, loss_of_labels, losses
 
@@ -29,7 +33,7 @@ def _links_to_probabilities(estimator: DLADMMClassifier) -> bool:
 
 def _classes_of_processes(own: np.ndarray) -> np.ndarray:
     """The classes that any process has rows of."""
-    if jax.process_count() == 1:
+    if process_count() == 1:
         return own
     return np.unique(
         [name for text in texts_of_processes(json.dumps(own.tolist())) for name in json.loads(text)]
@@ -227,7 +231,7 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
                     f" list of {n} dictionaries, one for each label"
                 )
             return each
-        if jax.process_count() == 1:
+        if process_count() == 1:
             return self.class_weight
         if self.multilabel_:
             return [balanced_over_processes([0, 1], column) for column in y.T]

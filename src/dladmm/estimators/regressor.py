@@ -6,8 +6,8 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from dladmm.core.engine.devices import refused_together
 from dladmm.core.predict import predict_leverage
+from dladmm.engine.processes import refused_together
 from dladmm.estimators.base import DLADMMBase
 from dladmm.terms.losses import losses
 

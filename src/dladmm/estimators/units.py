@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from dladmm.core.engine.devices import over_processes
+from dladmm.core.data import targets_of_all
 from dladmm.core.params import Params
+from dladmm.engine.processes import over_processes
 from dladmm.terms.losses import Loss
 
 WIDE, NARROW = 10.0, 1000.0
@@ -85,7 +86,7 @@ def learned(
     """The units of these rows, those of all processes together."""
     # A file on disk may be larger than memory: it is not copied.
     centre, scale = (0.0, 1.0) if _is_on_disk(x) else input_units(x, weights, by_column)
-    return Units(centre, scale, *_target_units(y, weights, loss))
+    return Units(centre, scale, *loss.standardised(*targets_of_all(y, weights)))
 
 
 def _is_on_disk(x: Any) -> bool:
@@ -93,19 +94,6 @@ def _is_on_disk(x: Any) -> bool:
     while x is not None and not isinstance(x, np.memmap):
         x = getattr(x, "base", None)
     return x is not None
-
-
-def _target_units(y: np.ndarray, weights: np.ndarray | None, loss: Loss) -> tuple[Any, Any, Loss]:
-    mass = float(len(y) if weights is None else np.sum(weights))
-    share = over_processes(mass)
-    if len(share) == 1:
-        return loss.standardised(y, weights)
-    # The same centre and spread in every process: as if two rows stood for all of them.
-    count = share.sum()
-    omega = np.ones(len(y)) if weights is None else weights
-    centre = over_processes(omega @ y).sum(0) / count
-    spread = np.sqrt(over_processes(omega @ (y - centre) ** 2).sum(0) / count)
-    return loss.standardised(np.stack([centre - spread, centre + spread]), None)
 
 
 def input_units(

@@ -14,7 +14,6 @@ import numpy as np
 from jax import Array
 
 from dladmm.core.data import Arrays, Data, padded_data
-from dladmm.core.engine.walks import Folded
 from dladmm.core.evaluate import Evaluation, hits, regularization
 from dladmm.core.method import Start
 from dladmm.core.params import Params
@@ -23,7 +22,8 @@ from dladmm.core.restored.method import FullBatch, iterate_restored
 from dladmm.core.restored.mini_batch import Batches, steps
 from dladmm.core.restored.mini_batch import begin as mini_batch_state
 from dladmm.core.restored.point import restore
-from dladmm.terms.sums import total
+from dladmm.engine.sums import total
+from dladmm.engine.walks import Folded
 
 try:
     import optax

@@ -5,8 +5,6 @@ import time
 from importlib.metadata import version
 from typing import Any
 
-import jax
-
 from dladmm._version import __version__
 from dladmm.core.memory import file_lines, kernel_figure
 
@@ -23,7 +21,7 @@ def describe_machine() -> dict[str, Any]:
         "cores": len(names) or None,
         "memory_gib": round(kernel_figure("/proc/meminfo", "MemTotal") / 2**30, 1),
         "python": platform.python_version(),
-        "jax": jax.__version__,
+        "jax": version("jax"),
         "numpy": version("numpy"),
         "dladmm": __version__,
         "date": time.strftime("%Y-%m-%d"),

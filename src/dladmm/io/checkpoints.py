@@ -21,14 +21,20 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-from jax import Array
+import numpy as np
 
 from dladmm.core import former
-from dladmm.core.engine.devices import over_processes, refused_together, texts_of_processes
 from dladmm.core.snapshot import Snapshot, differences
 from dladmm.core.validation import check_integer, check_not_negative
+from dladmm.engine import trees
+from dladmm.engine.arrays import Array, bit_pattern, from_bit_pattern, is_jax, load_jax
+from dladmm.engine.processes import (
+    over_processes,
+    process_count,
+    process_index,
+    refused_together,
+    texts_of_processes,
+)
 
 DEFAULT_MINUTES = 10.0
 # How long a process waits for the others to have written their parts.
@@ -86,7 +92,7 @@ class CheckpointFolder:
                     f"{settings.folder} holds the checkpoint of iteration {self.found[-1]};"
                     " expected an empty folder, or to resume"
                 )
-            self.lock = self._locked() if jax.process_index() == 0 else None
+            self.lock = self._locked() if process_index() == 0 else None
         if len(set(texts_of_processes(str(self.found)))) > 1:
             raise ValueError(
                 f"the processes find different checkpoints in {settings.folder}; expected a folder"
@@ -129,7 +135,7 @@ class CheckpointFolder:
             return True
         if minutes is None and every is not None:
             return False
-        if jax.process_count() > 1 and iteration % ASK_EVERY:
+        if process_count() > 1 and iteration % ASK_EVERY:
             return False
         limit = 60 * (DEFAULT_MINUTES if minutes is None else minutes)
         late = time.monotonic() - self.kept_at >= limit
@@ -156,11 +162,11 @@ class CheckpointFolder:
         """Orbax's options; processes wait for each other by name and not for ever, since one may
         have failed where the others have not."""
         several: dict[str, Any] = {}
-        if jax.process_count() > 1:
+        if process_count() > 1:
             several["create"] = False  # the first process has made the folder
             several["multiprocessing_options"] = self.ocp.options.MultiprocessingOptions(
                 primary_host=0,
-                active_processes=set(range(jax.process_count())),
+                active_processes=set(range(process_count())),
                 barrier_sync_key_prefix=f"writer-{next(WRITERS)}",
             )
         return self.ocp.CheckpointManagerOptions(
@@ -231,7 +237,7 @@ class CheckpointFolder:
 
     def _read(self, step: int, like: Snapshot) -> tuple[Snapshot, int]:
         """A checkpoint, and what its digest should be; nothing waits for other processes."""
-        me = jax.process_index()
+        me = process_index()
         alone = self.ocp.options.MultiprocessingOptions(
             primary_host=me, active_processes={me}, barrier_sync_key_prefix=f"reader-{me}"
         )
@@ -271,7 +277,7 @@ class CheckpointFolder:
                 f" skipped: {problem}"
             )
         with refused_together():
-            for step in damaged if jax.process_index() == 0 else ():
+            for step in damaged if process_index() == 0 else ():
                 aside = self.folder / f"damaged-{step}"
                 shutil.rmtree(aside, ignore_errors=True)
                 (self.folder / str(step)).rename(aside)
@@ -299,35 +305,38 @@ def _first_line(error: Exception) -> str:
 def flat(snapshot: Snapshot) -> dict[str, Array]:
     """Every array under a name of its own. Eight-byte numbers go as pairs of four bytes: the
     threads orbax restores in would cut them to four where JAX is not told otherwise."""
-    return {
-        name: jax.lax.bitcast_convert_type(v, jnp.uint32) if _is_wide(v) else v
-        for name, v in _named(snapshot).items()
-    }
+    place = load_jax().numpy.asarray  # of NumPy's too: orbax keeps arrays of JAX
+    named = _named(snapshot).items()
+    return {name: place(bit_pattern(v) if _is_wide(v) else v) for name, v in named}
 
 
-def shapes(like: Snapshot) -> dict[str, jax.ShapeDtypeStruct]:
+def shapes(like: Snapshot) -> dict[str, Any]:
     """What `flat` would give, without computing it."""
 
-    def shape(v: Array) -> jax.ShapeDtypeStruct:
-        kind = ((*v.shape, 2), jnp.uint32) if _is_wide(v) else (v.shape, v.dtype)
-        return jax.ShapeDtypeStruct(*kind, sharding=v.sharding)
+    jax = load_jax()
+
+    def shape(v: Array) -> Any:
+        kind = ((*v.shape, 2), np.uint32) if _is_wide(v) else (v.shape, v.dtype)
+        one_device = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+        return jax.ShapeDtypeStruct(*kind, sharding=v.sharding if is_jax(v) else one_device)
 
     return {name: shape(v) for name, v in _named(like).items()}
 
 
 def unflat(arrays: Mapping[str, Array], like: Snapshot, plain: dict[str, Any]) -> Snapshot:
     """The inverse of `flat`, in the shapes of `like`."""
-    leaves = [
-        jax.lax.bitcast_convert_type(arrays[name], v.dtype) if _is_wide(v) else arrays[name]
+    found = iter(
+        from_bit_pattern(arrays[name], v)
+        if _is_wide(v)
+        else (arrays[name] if is_jax(v) else np.asarray(arrays[name]))
         for name, v in _named(like).items()
-    ]
-    structure = jax.tree.structure((like.by_sample, like.rest))
-    by_sample, rest = jax.tree.unflatten(structure, leaves)
+    )
+    by_sample, rest = trees.map(lambda _: next(found), (like.by_sample, like.rest))
     return Snapshot(by_sample, rest, plain, like.count)
 
 
 def _named(snapshot: Snapshot) -> dict[str, Array]:
-    leaves = jax.tree.leaves((snapshot.by_sample, snapshot.rest))
+    leaves = trees.leaves((snapshot.by_sample, snapshot.rest))
     return {f"array_{k:03d}": v for k, v in enumerate(leaves)}
 
 

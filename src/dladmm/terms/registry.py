@@ -52,3 +52,14 @@ class Registry(Generic[T]):
 def _kind(term: Any) -> tuple[type, Any]:
     """What makes two terms the same but for their settings; a smooth activation is its function."""
     return type(term), getattr(term, "function", None)
+
+
+def needs_jax(term: Any) -> bool:
+    """Whether a term computes with arrays of JAX alone.
+
+    Terms of this package take NumPy's too, but for functions whose derivatives JAX must find. A
+    term from elsewhere is thought to call JAX unless its own class says `any_arrays = True`.
+    """
+    own = type(term)
+    ours = own.__module__.startswith("dladmm.terms.")
+    return getattr(term, "needs_jax", False) or not (ours or vars(own).get("any_arrays", False))

@@ -7,9 +7,9 @@ form; None when the update must backtrack on the prox.
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import jax.numpy as jnp
-from jax import Array
+import numpy as np
 
+from dladmm.engine.arrays import Array, xp
 from dladmm.terms.registry import Registry
 
 
@@ -28,7 +28,7 @@ class Regularizer:
 
     def value(self, W: Array) -> Array:
         """Omega(W), a scalar; the indicator of a constraint is 0, since iterates satisfy it."""
-        return jnp.zeros((), W.dtype)
+        return np.zeros((), W.dtype)
 
     def prox(self, V: Array, step: Array | float) -> Array:
         """argmin_W 1/2 |W - V|^2 + step Omega(W); `step` broadcasts against W."""
@@ -57,7 +57,7 @@ class Quadratic(Regularizer):
         return self.strength
 
     def value(self, W: Array) -> Array:
-        return self.strength / 2 * jnp.sum(W * W)
+        return self.strength / 2 * xp.sum(W * W)
 
     def prox(self, V: Array, step: Array | float) -> Array:
         return V / (1 + step * self.strength)
@@ -109,16 +109,16 @@ class ElasticNet(Regularizer):
         return self.l2 if self.l1 == 0 else None
 
     def value(self, W: Array) -> Array:
-        return self.l1 * jnp.sum(jnp.abs(W)) + self.l2 / 2 * jnp.sum(W * W)
+        return self.l1 * xp.sum(xp.abs(W)) + self.l2 / 2 * xp.sum(W * W)
 
     def prox(self, V: Array, step: Array | float) -> Array:
-        shrunk = jnp.sign(V) * jnp.maximum(jnp.abs(V) - step * self.l1, 0)
+        shrunk = xp.sign(V) * xp.maximum(xp.abs(V) - step * self.l1, 0)
         return shrunk / (1 + step * self.l2)
 
     def subgradient(self, W: Array, G: Array) -> Array:
         smooth = G + self.l2 * W
-        at_zero = jnp.sign(smooth) * jnp.maximum(jnp.abs(smooth) - self.l1, 0)
-        return jnp.where(W == 0, at_zero, smooth + self.l1 * jnp.sign(W))
+        at_zero = xp.sign(smooth) * xp.maximum(xp.abs(smooth) - self.l1, 0)
+        return xp.where(W == 0, at_zero, smooth + self.l1 * xp.sign(W))
 
 
 @dataclass(frozen=True)
@@ -140,12 +140,12 @@ class Box(Regularizer):
         _require(self.low < self.high, "low", self.low, f"a number below high={self.high!r}")
 
     def prox(self, V: Array, step: Array | float) -> Array:
-        return jnp.clip(V, self.low, self.high)
+        return xp.clip(V, self.low, self.high)
 
     def subgradient(self, W: Array, G: Array) -> Array:
         at_low, at_high = self.low >= W, self.high <= W
-        inward = jnp.where(at_low, jnp.minimum(G, 0), G)
-        return jnp.where(at_high, jnp.maximum(inward, 0), inward)
+        inward = xp.where(at_low, xp.minimum(G, 0), G)
+        return xp.where(at_high, xp.maximum(inward, 0), inward)
 
 
 @dataclass(frozen=True)

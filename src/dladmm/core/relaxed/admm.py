@@ -1,12 +1,8 @@
 """The baseline: the ADMM of Taylor et al. (2016), in the variables of L_rho."""
 
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from dladmm.core.data import Data
-from dladmm.core.engine.linalg import factored, identity, solve_factored
-from dladmm.core.engine.walks import Samples
 from dladmm.core.evaluate import relative_change
 from dladmm.core.problem import Problem
 from dladmm.core.relaxed.lagrangian import lagrangian, lemma2_violation
@@ -14,8 +10,11 @@ from dladmm.core.relaxed.state import State
 from dladmm.core.relaxed.step_rules import SweepOptions
 from dladmm.core.relaxed.sweep import Record
 from dladmm.core.relaxed.updates import Phi, update_z, update_zL
+from dladmm.engine.arrays import Array, xp
+from dladmm.engine.linalg import factored, identity, solve_factored
+from dladmm.engine.sums import flat_rows, weighted
+from dladmm.engine.walks import Samples
 from dladmm.terms.layers import Layer
-from dladmm.terms.sums import flat_rows, weighted
 
 
 def admm_sweep(
@@ -50,7 +49,7 @@ def admm_sweep(
             z[l], used = update_zL(problem.loss, options.zl_solver, *given)
     u = state.u + beta * (z[-1] - p[-1] - b[-1])
     new = State(tuple(W), tuple(b), tuple(z), tuple(a), tuple(p), u)
-    nan, none = jnp.full((), jnp.nan, u.dtype), jnp.zeros((), jnp.int32)
+    nan, none = np.full((), np.nan, u.dtype), np.zeros((), np.int32)
     return new, Record(
         lagrangian=lagrangian(problem, data, new, 2 * beta, 2 * beta),
         lemma2=lemma2_violation(problem, data, new),
@@ -59,7 +58,7 @@ def admm_sweep(
         theta=nan,
         tau=nan,
         change=relative_change(new, state),
-        zl_change=jnp.sqrt(data.samples.total((new.z[-1] - state.z[-1]) ** 2)),
+        zl_change=xp.sqrt(data.samples.total((new.z[-1] - state.z[-1]) ** 2)),
         zl_iterations=used,
         trials=none,
         exhausted=none,
@@ -80,7 +79,7 @@ def least_squares(
     centred = rows - row_mean
     K = samples.sum(layer.unit_gram(centred, weights))
     eps = np.finfo(a.dtype).eps ** 0.5
-    shift = ridge + eps * jnp.mean(jnp.diag(K)) + np.finfo(a.dtype).tiny
+    shift = ridge + eps * xp.mean(xp.diag(K)) + np.finfo(a.dtype).tiny
     right = samples.sum(flat_rows(weighted(centred, weights)).T @ flat_rows(z - z_mean))
     W = solve_factored(factored(K + shift * identity(K)), right).T
     return W, z_mean - W @ row_mean

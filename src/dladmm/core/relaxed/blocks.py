@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from typing import Literal
 
-import jax.numpy as jnp
-from jax import Array
+import numpy as np
 
 from dladmm.core.data import Data
 from dladmm.core.problem import Problem
@@ -20,6 +19,7 @@ from dladmm.core.relaxed.updates import (
     update_zL,
 )
 from dladmm.core.relaxed.weight_updates import update_W, update_W_twice
+from dladmm.engine.arrays import Array, xp
 
 
 class Blocks:
@@ -43,7 +43,7 @@ class Blocks:
         self.a, self.p = list(state.a), list(state.p)
         self.u_over_rho = state.u / rho
         self.c = [nu] * (problem.n_layers - 1) + [rho]
-        self.zl_iterations = jnp.zeros((), jnp.int32)
+        self.zl_iterations = np.zeros((), np.int32)
         # Squared distances of each kind of block, backward and forward: the terms of c_k.
         self.backward: dict[str, list[Array]] = {"W": [], "b": [], "z": [], "a": []}
         self.forward: dict[str, list[Array]] = {kind: [] for kind in self.backward}
@@ -88,14 +88,14 @@ class Blocks:
             return
         given = (self._phi(l), self.start.u, self.data.y, self.samples)
         self.z[l], used = update_zL(self.problem.loss, self.options.zl_solver, *given)
-        self.zl_iterations += used
+        self.zl_iterations = self.zl_iterations + used
         self.now["z"].append(self._distance(self.z[l], old))
 
     def step_b(self, l: int) -> None:
         """b_l."""
         old = self.b[l]
         self.b[l] = update_b(self._phi(l), self.samples)
-        self.now["b"].append(jnp.sum((self.b[l] - old) ** 2))
+        self.now["b"].append(xp.sum((self.b[l] - old) ** 2))
 
     def step_W(self, l: int) -> None:
         """W_l and, with it, p_l; W_1 takes its backward and its forward step together."""
@@ -125,15 +125,15 @@ class Blocks:
 
     def subgradient_bound(self, new: State) -> Array:
         """The sum of norms that bounds the subgradient in Property 3, without its constant C."""
-        norms = [jnp.sqrt(_sum(self.forward[kind])) for kind in ("W", "b", "a")]
-        norms.append(jnp.sqrt(_sum(self.hidden_z_forward + self.forward["z"])))
-        norms.append(jnp.sqrt(self._distance(new.z[-1], self.start.z[-1])))
+        norms = [xp.sqrt(_sum(self.forward[kind])) for kind in ("W", "b", "a")]
+        norms.append(xp.sqrt(_sum(self.hidden_z_forward + self.forward["z"])))
+        norms.append(xp.sqrt(self._distance(new.z[-1], self.start.z[-1])))
         return _sum(norms)
 
     def least_curvature(self, kind: Literal["W", "a"]) -> Array:
         """The least theta (W) or tau (a) of the sweep; infinity where there was no such step."""
         values = [step.curvature for step in self.steps[kind]]
-        return jnp.min(jnp.stack(values)) if values else jnp.full((), jnp.inf, self.rho.dtype)
+        return xp.min(xp.stack(values)) if values else np.full((), np.inf, self.rho.dtype)
 
     def count(self, what: Literal["trials", "exhausted"]) -> Array:
         return _sum(getattr(step, what) for kind in self.steps.values() for step in kind)
@@ -141,4 +141,4 @@ class Blocks:
 
 def _sum(values: Iterable[Array]) -> Array:
     values = list(values)
-    return jnp.sum(jnp.stack(values)) if values else jnp.zeros(())
+    return xp.sum(xp.stack(values)) if values else np.zeros(())

@@ -5,20 +5,19 @@ L_rho = R(z_L; y) + sum_l Omega_l(W_l)
       + <u, r> + rho/2 |r|^2,                      r = z_L - p_L - b_L        (eq. 1)
 """
 
-from functools import partial
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
-from jax import Array
+import numpy as np
 
 from dladmm.core.data import Data
-from dladmm.core.engine.walks import Folded
 from dladmm.core.evaluate import regularization
 from dladmm.core.problem import Problem
 from dladmm.core.relaxed.state import State
 from dladmm.core.relaxed.updates import residual
-from dladmm.terms.sums import total
+from dladmm.engine.arrays import Array, xp
+from dladmm.engine.programs import compiled
+from dladmm.engine.sums import total
+from dladmm.engine.walks import Folded
 
 
 class Lagrangian(NamedTuple):
@@ -45,14 +44,14 @@ def lagrangian(problem: Problem, data: Data, state: State, rho: Array, nu: Array
     risk = total(problem.loss.value(state.z[-1], data.y))
     square, dual = total(r * r), total(state.u * r)
     penalty = regularization(problem, state.W)
-    relaxed = nu / 2 * sum(linear + activation, jnp.zeros((), risk.dtype))
+    relaxed = nu / 2 * sum(linear + activation, np.zeros((), risk.dtype))
     return Lagrangian(
         risk + penalty + relaxed + dual + rho / 2 * square,
         risk,
         penalty,
-        jnp.sqrt(square),
-        tuple(jnp.sqrt(v) for v in linear),
-        tuple(jnp.sqrt(v) for v in activation),
+        xp.sqrt(square),
+        tuple(xp.sqrt(v) for v in linear),
+        tuple(xp.sqrt(v) for v in activation),
     )
 
 
@@ -60,11 +59,11 @@ def lemma2_violation(problem: Problem, data: Data, state: State) -> Array:
     """max |grad R(z_L) + u|: zero after each dual update if z_L was solved exactly (Lemma 2)."""
     violation = problem.loss.stationarity(state.z[-1], data.y, state.u)
     if data.weights is not None:
-        violation = jnp.where(data.weights[:, None] > 0, violation, 0)
-    return data.samples.most(jnp.max(violation))
+        violation = xp.where(data.weights[:, None] > 0, violation, 0)
+    return data.samples.most(xp.max(violation))
 
 
-@partial(jax.jit, static_argnames="problem")
+@compiled("problem")
 def subgradient_norm(problem: Problem, data: Data, state: State, rho: Array, nu: Array) -> Array:
     """The norm of the smallest subgradient of L_rho over all blocks, u included.
 
@@ -77,7 +76,7 @@ def subgradient_norm(problem: Problem, data: Data, state: State, rho: Array, nu:
         """Squares over (z, a, u), and the gradients in each W and b, of one block of samples."""
         x, y, z, a, p, u = read
         inputs, squares, gradients = (x, *a), [], []
-        back = jnp.zeros((), rho.dtype)  # c r W of the layer above, its part of the a-gradient
+        back = np.zeros((), rho.dtype)  # c r W of the layer above, its part of the a-gradient
         for l in range(last, -1, -1):
             layer, c = problem.layers[l], rho if l == last else nu
             gap = residual(p[l], state.b[l], z[l], None)
@@ -92,7 +91,7 @@ def subgradient_norm(problem: Problem, data: Data, state: State, rho: Array, nu:
                 if f.continuous:
                     left, right = (-c * r - mismatch * slope for slope in f.slopes(z[l]))
                     inner = (left <= 0) & (right >= 0)
-                    least = jnp.where(inner, 0, jnp.minimum(jnp.abs(left), jnp.abs(right)))
+                    least = xp.where(inner, 0, xp.minimum(xp.abs(left), xp.abs(right)))
                     squares.append(total(least**2, weights))
             gradients.append(
                 (c * layer.adjoint_W(r, inputs[l], weights), c * layer.unit_sum(r, weights))
@@ -103,5 +102,5 @@ def subgradient_norm(problem: Problem, data: Data, state: State, rho: Array, nu:
     read = (data.x, data.y, state.z, state.a, state.p, state.u)
     square, gradients = data.samples.walk(body, (), read)[1].sum
     for (G, g), W, term in zip(gradients[::-1], state.W, problem.regularizers, strict=True):
-        square += jnp.sum(term.subgradient(W, G) ** 2) + jnp.sum(g**2)
-    return jnp.sqrt(square)
+        square = square + xp.sum(term.subgradient(W, G) ** 2) + xp.sum(g**2)
+    return xp.sqrt(square)

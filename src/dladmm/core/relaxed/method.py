@@ -7,14 +7,9 @@ from functools import partial
 from math import isfinite, prod
 from typing import Any, ClassVar
 
-import jax
-import jax.numpy as jnp
-from jax import Array
-from jax.sharding import Mesh
+import numpy as np
 
 from dladmm.core.data import DATA, Arrays, Data, padded_data
-from dladmm.core.engine.devices import EVERYWHERE, ROWS, spread
-from dladmm.core.engine.walks import BLOCK_ROWS, blocks_for
 from dladmm.core.evaluate import Evaluation, evaluate
 from dladmm.core.method import Account, Guarantee, Method, Penalties, Start, stacked
 from dladmm.core.params import Params
@@ -26,17 +21,17 @@ from dladmm.core.relaxed.step_rules import SweepOptions
 from dladmm.core.relaxed.sweep import Record, dladmm_sweep
 from dladmm.core.relaxed.theory import dladmm_guarantee
 from dladmm.core.relaxed.weight_updates import unit_parts
+from dladmm.engine.arrays import Array
+from dladmm.engine.devices import EVERYWHERE, JAX, ROWS, Engine, spread
+from dladmm.engine.loops import branch
+from dladmm.engine.programs import compiled
+from dladmm.engine.walks import BLOCK_ROWS, blocks_for
 
 Sweep = Callable[[Problem, SweepOptions, Data, State, Array, Array], tuple[State, Record]]
 
 
 # Unused arguments are kept: not every method reads all of the rows whose memory it takes over.
-@partial(
-    jax.jit,
-    static_argnames=("sweep", "problem", "options"),
-    donate_argnames="rows",
-    keep_unused=True,
-)
+@compiled("sweep", "problem", "options", donate="rows", keep_unused=True)
 def iterate(
     sweep: Sweep,
     problem: Problem,
@@ -57,8 +52,8 @@ def iterate(
         data: Data, rows: Rows, params: Params, rho: Array, nu: Array, with_loss: Array
     ) -> tuple[Rows, Params, Array]:
         state, record = sweep(problem, options, data, state_of(rows, params), rho, nu)
-        nan = jnp.full((), jnp.nan, state.u.dtype)
-        real = jax.lax.cond(
+        nan = np.full((), np.nan, state.u.dtype)
+        real = branch(
             with_loss,
             lambda params: evaluate(problem, params, data.x, data.y, data.samples),
             lambda params: Evaluation(nan, nan),
@@ -89,8 +84,8 @@ class Relaxed(Method):
                 f" which {type(self.problem.loss).__name__} has not; expected zl_solver='newton'"
             )
 
-    def prepare(self, arrays: Arrays, mesh: Mesh | None = None) -> Data:
-        return padded_data(self.problem, arrays, with_gram=True, mesh=mesh)
+    def prepare(self, arrays: Arrays, engine: Engine = JAX) -> Data:
+        return padded_data(self.problem, arrays, with_gram=True, engine=engine)
 
     def begin(self, data: Data, params: Params, start: Start) -> State:
         return state_from_params(
@@ -220,7 +215,7 @@ def _value(*given: Any) -> Array:
     return lagrangian(*given).value
 
 
-@partial(jax.jit, static_argnames=("measure", "problem"))
+@compiled("measure", "problem")
 def _measured(
     measure: Callable[..., Array], problem: Problem, data: Data, state: State, rho: Array, nu: Array
 ) -> Array:

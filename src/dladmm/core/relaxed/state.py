@@ -1,24 +1,18 @@
 """All variables of L_rho, as an immutable pytree, and where they start."""
 
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
-
-import jax
-import jax.numpy as jnp
-from jax import Array
+from typing import Any, NamedTuple
 
 from dladmm.core.data import DATA, Data
-from dladmm.core.engine.devices import EVERYWHERE, ROWS, spread
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
+from dladmm.engine.arrays import Array, xp
+from dladmm.engine.devices import EVERYWHERE, ROWS, spread
+from dladmm.engine.programs import compiled
 
 Rows = tuple[tuple[Array, ...], tuple[Array, ...], tuple[Array, ...], Array]  # z, a, p, u
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class State:
+class State(NamedTuple):
     """All variables of L_rho, and the running products p_l = A_l(W_l, a_{l-1}).
 
     `a` holds a_1..a_{L-1}; `p` is kept so that no product is computed only to evaluate something.
@@ -51,7 +45,7 @@ def state_of(rows: Rows, params: Params) -> State:
 STATE: Any = State(EVERYWHERE, EVERYWHERE, ROWS, ROWS, ROWS, ROWS)  # type: ignore[arg-type]
 
 
-@partial(jax.jit, static_argnames=("problem", "dual_from_gradient", "authors_output"))
+@compiled("problem", "dual_from_gradient", "authors_output")
 def state_from_params(
     problem: Problem,
     params: Params,
@@ -75,14 +69,14 @@ def state_from_params(
                 a.append(problem.activations[l](z[-1]))
         if authors_output:
             z[-1] = problem.loss.initial_output(data.y)
-        u = -problem.loss.gradient(z[-1], data.y) if dual_from_gradient else jnp.zeros_like(z[-1])
+        u = -problem.loss.gradient(z[-1], data.y) if dual_from_gradient else xp.zeros_like(z[-1])
         return State(params.W, params.b, tuple(z), tuple(a), tuple(p), u)
 
     return spread(data.samples, own, (EVERYWHERE, DATA), STATE)(params, data)
 
 
 # Unused arguments are kept: the old p gives its memory to the new one, though nobody reads it.
-@partial(jax.jit, static_argnames="problem", donate_argnames="rows", keep_unused=True)
+@compiled("problem", donate="rows", keep_unused=True)
 def refreshed(problem: Problem, data: Data, rows: Rows, params: Params) -> Rows:
     """The same rows with p recomputed from W and a: running products drift in float32."""
 

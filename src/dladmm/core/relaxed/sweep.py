@@ -6,9 +6,6 @@ samples goes through `Samples`, so a sharded run calls this very function.
 
 from typing import NamedTuple
 
-import jax.numpy as jnp
-from jax import Array
-
 from dladmm.core.data import Data
 from dladmm.core.evaluate import relative_change
 from dladmm.core.problem import Problem
@@ -16,6 +13,7 @@ from dladmm.core.relaxed.blocks import Blocks
 from dladmm.core.relaxed.lagrangian import Lagrangian, lagrangian, lemma2_violation
 from dladmm.core.relaxed.state import State
 from dladmm.core.relaxed.step_rules import SweepOptions
+from dladmm.engine.arrays import Array, xp
 
 
 class Record(NamedTuple):
@@ -71,7 +69,7 @@ def dladmm_sweep(
         theta=blocks.least_curvature("W"),
         tau=blocks.least_curvature("a"),
         change=relative_change(new, state),
-        zl_change=jnp.sqrt(data.samples.total((new.z[-1] - state.z[-1]) ** 2)),
+        zl_change=xp.sqrt(data.samples.total((new.z[-1] - state.z[-1]) ** 2)),
         zl_iterations=blocks.zl_iterations,
         trials=blocks.count("trials"),
         exhausted=blocks.count("exhausted"),

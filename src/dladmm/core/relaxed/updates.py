@@ -15,22 +15,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
-from jax import Array
+import numpy as np
 
-from dladmm.core.engine.buffers import in_memory_of, stored_after
-from dladmm.core.engine.loops import repeat_while
-from dladmm.core.engine.walks import STATIC, Folded, Samples
 from dladmm.core.relaxed.step_rules import Backtracking, ClosedForm, StepRule
 from dladmm.core.relaxed.zl_solvers import zl_solvers
+from dladmm.engine import trees
+from dladmm.engine.arrays import Array, namespace, xp
+from dladmm.engine.buffers import in_memory_of, stored_after
+from dladmm.engine.loops import repeat_while
+from dladmm.engine.sums import inner, total, weighted
+from dladmm.engine.trees import STATIC
+from dladmm.engine.walks import Folded, Samples
 from dladmm.terms.activations import Activation
 from dladmm.terms.layers import Layer
 from dladmm.terms.losses.base import Loss
-from dladmm.terms.sums import inner, total, weighted
 
 
-@jax.tree_util.register_dataclass
+@trees.register
 @dataclass(frozen=True)
 class Phi:
     """One layer's part of phi, c/2 |p + b - z - u/rho|^2 with p = A(W, a_prev).
@@ -56,18 +57,18 @@ class Step(NamedTuple):
     exhausted: Array
 
     @classmethod
-    def none(cls, dtype: jnp.dtype) -> Step:
+    def none(cls, dtype: np.dtype) -> Step:
         """No step at all."""
-        zero = jnp.zeros((), jnp.int32)
-        return cls(jnp.zeros((), dtype), jnp.full((), jnp.inf, dtype), zero, zero)
+        zero = np.zeros((), np.int32)
+        return cls(np.zeros((), dtype), np.full((), np.inf, dtype), zero, zero)
 
     def joined(self, other: Step) -> Step:
         """Two steps on different units as one."""
         return Step(
             self.moved + other.moved,
-            jnp.minimum(self.curvature, other.curvature),
-            jnp.maximum(self.trials, other.trials),
-            jnp.maximum(self.exhausted, other.exhausted),
+            xp.minimum(self.curvature, other.curvature),
+            xp.maximum(self.trials, other.trials),
+            xp.maximum(self.exhausted, other.exhausted),
         )
 
 
@@ -152,39 +153,39 @@ def _step_a(
     rule: StepRule, size: Array, bent: Array, nu: Array, weights: Array | None, samples: Samples
 ) -> tuple[Array, Array, Array, Array]:
     """nu/tau per sample, the least tau/nu, trials and failures, from |g|^2 and c/nu |A(W, g)|^2."""
-    none = jnp.zeros((), jnp.int32)
+    none = np.zeros((), np.int32)
     if rule.scalar:
-        size, bent = (jnp.full_like(v, samples.total(v)) for v in (size, bent))
+        size, bent = (xp.full_like(v, samples.total(v)) for v in (size, bent))
     # tau/nu = 1 + bent/size is at least 1, so a vanishing gradient needs no floor.
-    kappa = 1 + bent / jnp.where(size > 0, size, 1)
+    kappa = 1 + bent / xp.where(size > 0, size, 1)
     if isinstance(rule, ClosedForm):
-        moved = weighted(jnp.broadcast_to(size, kappa.shape), weights)
+        moved = weighted(xp.broadcast_to(size, kappa.shape), weights)
         return 1 / kappa, least(kappa, moved), none, none
     tau, trials, accepted = grow(kappa, rule.start / nu, rule)
-    return jnp.where(accepted, 1 / tau, 0), jnp.min(tau), trials, failed(accepted)
+    return xp.where(accepted, 1 / tau, 0), xp.min(tau), trials, failed(accepted)
 
 
 def grow(kappa: Array, start: Array, rule: Backtracking) -> tuple[Array, Array, Array]:
     """start * growth^k for the first k with start * growth^k >= kappa, one value for all rows."""
-    needed = jnp.max(kappa)
+    needed = xp.max(kappa)
 
     def unfinished(carry: Any) -> Array:
         k, value = carry
         return (k < rule.max_trials) & (value < needed)
 
-    start = jnp.asarray(start, kappa.dtype)
+    start = namespace(kappa).asarray(start, kappa.dtype)
     k, value = repeat_while(
         unfinished,
         lambda carry: (carry[0] + 1, carry[1] * rule.growth),
-        (jnp.zeros((), jnp.int32), start),
+        (np.zeros((), np.int32), start),
     )
-    return jnp.full_like(kappa, value), k, value >= needed
+    return xp.full_like(kappa, value), k, value >= needed
 
 
 def least(theta: Array, moved: Array) -> Array:
     """The least theta among rows that moved: only those count for sufficient descent."""
-    return jnp.min(jnp.where(moved > 0, theta, jnp.inf))
+    return xp.min(xp.where(moved > 0, theta, np.inf))
 
 
 def failed(accepted: Array) -> Array:
-    return jnp.any(~accepted).astype(jnp.int32)
+    return xp.any(~accepted).astype(np.int32)

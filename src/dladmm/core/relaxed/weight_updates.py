@@ -7,18 +7,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
-from dladmm.core.engine.loops import repeat_while
-from dladmm.core.engine.walks import Folded, Samples
 from dladmm.core.relaxed.step_rules import Backtracking, StepRule
 from dladmm.core.relaxed.updates import Phi, Step, failed, grow, least, residual
+from dladmm.engine import trees
+from dladmm.engine.arrays import Array, is_jax, load_jax, namespace, xp
+from dladmm.engine.loops import repeat_while
+from dladmm.engine.sums import inner
+from dladmm.engine.walks import Folded, Samples
 from dladmm.terms.layers import Layer
 from dladmm.terms.regularizers import Regularizer
-from dladmm.terms.sums import inner
 
 # Units are taken in this many parts, if each still has so many: narrower products are slow.
 PARTS, LEAST_UNITS = 4, 100
@@ -90,29 +89,31 @@ def walk_units(
     """body(p, by_unit, memory) -> (p, step, record, memory) for a part of the units at a time.
 
     Units are the columns of p and the rows of all else; `memory` is shaped like their part of p,
-    and the only part of A(G, a_prev) that is ever held.
+    and the only part of A(G, a_prev) that is ever held. NumPy takes all units at once.
     """
-    n = p.shape[-1]
+    n, empty = p.shape[-1], namespace(p).empty
+    parts = parts if is_jax(p) else 1
     size = -(-n // parts)
-    memory = jnp.empty((*p.shape[:-1], size), p.dtype)
+    memory = empty((*p.shape[:-1], size), p.dtype)
     if parts == 1:
         return body(p, by_unit, memory)[:3]
+    lax = load_jax().lax
 
     def advance(first: Array | int, carry: Any, size: int) -> Any:
         p, step, record, memory = carry
-        cut = partial(jax.lax.dynamic_slice_in_dim, start_index=first, slice_size=size)
-        put = partial(jax.lax.dynamic_update_slice_in_dim, start_index=first)
-        own = jax.tree.map(partial(cut, axis=0), by_unit)
+        cut = partial(lax.dynamic_slice_in_dim, start_index=first, slice_size=size)
+        put = partial(lax.dynamic_update_slice_in_dim, start_index=first)
+        own = trees.map(partial(cut, axis=0), by_unit)
         new_p, new_step, more, memory = body(cut(p, axis=-1), own, memory)
         return put(p, new_p, axis=-1), put(step, new_step, axis=0), record.joined(more), memory
 
-    carry = (p, jnp.zeros((n, 1), p.dtype), Step.none(p.dtype), memory)
+    carry = (p, np.zeros((n, 1), p.dtype), Step.none(p.dtype), memory)
     whole, rest = divmod(n, size)
-    p, step, record, _ = jax.lax.fori_loop(
+    p, step, record, _ = lax.fori_loop(
         0, whole, lambda k, carry: advance(k * size, carry, size), carry
     )
     if rest:
-        smaller = jnp.empty((*p.shape[:-1], rest), p.dtype)
+        smaller = empty((*p.shape[:-1], rest), p.dtype)
         p, step, record, _ = advance(whole * size, (p, step, record, smaller), rest)
     return p, step, record
 
@@ -165,7 +166,7 @@ def _step_W(
     direction, scale = _normalised(G + ridge * W, rule)
     if regularizer.quadratic is None:
         # Where phi is flat the step is Omega's own, along W.
-        direction = jnp.where(scale > 0, direction, W)
+        direction = xp.where(scale > 0, direction, W)
     image = times_K(direction)
     kappa = _quotient(inner(image, direction), direction, rule)
     if regularizer.quadratic is not None:
@@ -178,8 +179,8 @@ def _step_W(
 def _normalised(G: Array, rule: StepRule) -> tuple[Array, Array]:
     """G and its scale apart, per row or for all: squares of tiny gradients would underflow."""
     axes = None if rule.scalar else tuple(range(1, G.ndim))
-    scale = jnp.max(jnp.abs(G), axis=axes, keepdims=True)
-    return G / jnp.where(scale > 0, scale, 1), scale
+    scale = xp.max(xp.abs(G), axis=axes, keepdims=True)
+    return G / xp.where(scale > 0, scale, 1), scale
 
 
 def _quotient(squares: Array, direction: Array, rule: StepRule) -> Array:
@@ -189,9 +190,9 @@ def _quotient(squares: Array, direction: Array, rule: StepRule) -> Array:
     """
     size = inner(direction, direction)
     if rule.scalar:
-        squares, size = (jnp.full_like(v, jnp.sum(v)) for v in (squares, size))
-    kappa = squares / jnp.where(size > 0, size, 1)
-    return jnp.maximum(kappa, np.finfo(kappa.dtype).eps * jnp.max(kappa))
+        squares, size = (xp.full_like(v, xp.sum(v)) for v in (squares, size))
+    kappa = squares / xp.where(size > 0, size, 1)
+    return xp.maximum(kappa, np.finfo(kappa.dtype).eps * xp.max(kappa))
 
 
 def _quadratic_step(
@@ -201,11 +202,11 @@ def _quadratic_step(
     if isinstance(rule, Backtracking):
         theta, trials, accepted = grow(kappa, rule.start / c, rule)
     else:
-        theta, trials, accepted = kappa, jnp.zeros((), jnp.int32), jnp.ones((), bool)
+        theta, trials, accepted = kappa, np.zeros((), np.int32), np.ones((), bool)
     usable = accepted & (theta + ridge > 0)
-    step = jnp.where(usable, scale / jnp.where(usable, theta + ridge, 1), 0)
+    step = xp.where(usable, scale / xp.where(usable, theta + ridge, 1), 0)
     moved = step**2 * inner(direction, direction)
-    return step, Step(jnp.sum(moved), least(c * theta, moved), trials, failed(accepted))
+    return step, Step(xp.sum(moved), least(c * theta, moved), trials, failed(accepted))
 
 
 def _prox_step(
@@ -223,28 +224,28 @@ def _prox_step(
     all rows. A row whose trials run out stays where it is.
     """
     floor = np.finfo(kappa.dtype).tiny
-    start = jnp.full_like(kappa, rule.start / c) if isinstance(rule, Backtracking) else kappa
-    start = jnp.maximum(start, floor)
+    start = xp.full_like(kappa, rule.start / c) if isinstance(rule, Backtracking) else kappa
+    start = xp.maximum(start, floor)
 
     def trial(theta: Array) -> tuple[Array, Array, Array]:
         D = regularizer.prox(W - G / theta, 1 / (c * theta)) - W
         bent, size = inner(times_K(D), D), inner(D, D)
         if rule.scalar:
-            bent, size = jnp.sum(bent), jnp.sum(size)
+            bent, size = xp.sum(bent), xp.sum(size)
         # Equality is exact where the step stays in the cone of G: allow its rounding.
         accepted = bent <= theta * size * (1 + 64 * np.finfo(D.dtype).eps)
-        return D, jnp.broadcast_to(accepted, theta.shape), inner(D, D)
+        return D, xp.broadcast_to(accepted, theta.shape), inner(D, D)
 
     def unfinished(carry: Any) -> Array:
         k, _, _, accepted, _ = carry
-        return (k < rule.max_trials) & ~jnp.all(accepted)
+        return (k < rule.max_trials) & ~xp.all(accepted)
 
     def advance(carry: Any) -> Any:
         k, theta, _, accepted, _ = carry
-        theta = jnp.where(accepted, theta, theta * rule.growth)
+        theta = xp.where(accepted, theta, theta * rule.growth)
         return (k + 1, theta, *trial(theta))
 
-    first = (jnp.zeros((), jnp.int32), start, *trial(start))
+    first = (np.zeros((), np.int32), start, *trial(start))
     trials, theta, D, accepted, moved = repeat_while(unfinished, advance, first)
-    D, moved = jnp.where(accepted, D, 0), jnp.where(accepted, moved, 0)
-    return D, Step(jnp.sum(moved), least(c * theta, moved), trials, failed(accepted))
+    D, moved = xp.where(accepted, D, 0), xp.where(accepted, moved, 0)
+    return D, Step(xp.sum(moved), least(c * theta, moved), trials, failed(accepted))

@@ -3,13 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
-from dladmm.core.engine.loops import repeat_while
+from dladmm.engine.arrays import Array, xp
+from dladmm.engine.loops import repeat_while
+from dladmm.engine.sums import inner
 from dladmm.terms.losses.base import Loss
-from dladmm.terms.sums import inner
 
 
 def fista(
@@ -21,7 +20,7 @@ def fista(
     float32; the point returned is the best one met.
     """
     step = 1 / (loss.lipschitz + rho)
-    tol = jnp.where(np.finfo(z.dtype).eps < 1e-10, 1e-6, 1e-4) / step
+    tol = xp.where(np.finfo(z.dtype).eps < 1e-10, 1e-6, 1e-4) / step
 
     def gradient(z: Array) -> Array:
         return loss.gradient(z, y) + u + rho * (z - q)
@@ -33,18 +32,18 @@ def fista(
     def unfinished(carry: Any) -> Array:
         k, z, *_ = carry
         g = gradient(z)
-        return (k < max_iter) & jnp.any(inner(g, g) > tol**2)
+        return (k < max_iter) & xp.any(inner(g, g) > tol**2)
 
     def advance(carry: Any) -> Any:
         k, z, value, v, t = carry
         trial = v - step * gradient(v)
-        t_next = (1 + jnp.sqrt(1 + 4 * t * t)) / 2
+        t_next = (1 + xp.sqrt(1 + 4 * t * t)) / 2
         trial_value = objective(trial)
-        best = jnp.where(trial_value <= value, trial, z)
+        best = xp.where(trial_value <= value, trial, z)
         v = best + t / t_next * (trial - best) + (t - 1) / t_next * (best - z)
-        return k + 1, best, jnp.minimum(value, trial_value), v, t_next
+        return k + 1, best, xp.minimum(value, trial_value), v, t_next
 
-    start = (jnp.zeros((), jnp.int32), z, objective(z), z, jnp.ones((), z.dtype))
+    start = (np.zeros((), np.int32), z, objective(z), z, np.ones((), z.dtype))
     k, z, *_ = repeat_while(unfinished, advance, start)
     return z, k
 
@@ -62,21 +61,21 @@ def authors_fista(
 
     def objective(z: Array) -> Array:
         d = z - q
-        return jnp.sum(loss.value(z, y)) + jnp.sum(u * d) + rho / 2 * jnp.sum(d * d)
+        return xp.sum(loss.value(z, y)) + xp.sum(u * d) + rho / 2 * xp.sum(d * d)
 
     def unfinished(carry: Any) -> Array:
         k, _, _, _, value, before = carry
-        return (k < max_iter) & (jnp.abs(value - before) >= tol)
+        return (k < max_iter) & (xp.abs(value - before) >= tol)
 
     def advance(carry: Any) -> Any:
         k, v, z, t, value, _ = carry
         z_next = (v - step * (loss.gradient(v, y) + u - rho * q)) / (1 + step * rho)
-        t_next = (1 + jnp.sqrt(1 + 4 * t * t)) / 2
+        t_next = (1 + xp.sqrt(1 + 4 * t * t)) / 2
         v = z_next + (t - 1) / t_next * (z_next - z)
         return k + 1, v, z_next, t_next, objective(v), value
 
-    value, one = objective(z), jnp.ones((), z.dtype)
-    start = (jnp.zeros((), jnp.int32), z, z, one, value, jnp.full_like(value, jnp.inf))
+    value, one = objective(z), np.ones((), z.dtype)
+    start = (np.zeros((), np.int32), z, z, one, value, xp.full_like(value, np.inf))
     k, v, *_ = repeat_while(unfinished, advance, start)
     return v, k
 

@@ -24,23 +24,23 @@ COLUMNS. It is made in float64 whatever the run's precision: I + G may be ill-co
 from functools import partial
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
-from jax.scipy.linalg import cholesky, solve_triangular
 
 from dladmm.core.data import DATA, Data
-from dladmm.core.engine.devices import EVERYWHERE, spread
-from dladmm.core.engine.linalg import identity
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
 from dladmm.core.restored.point import backward_sweep, forward_pass, probe
+from dladmm.engine import trees
+from dladmm.engine.arrays import Array, is_jax, xp
+from dladmm.engine.devices import EVERYWHERE, Engine, spread
+from dladmm.engine.linalg import identity, inverse_trace, pseudo_inverse
+from dladmm.engine.loops import either
+from dladmm.engine.programs import compiled
 from dladmm.terms.regularizers import Evidence
 
 # Columns of the curvature, at most: G is a matrix of so many rows. Where gamma comes near them it
 # is too low; classes have several columns each, and bear fewer.
-COLUMNS = {"classes": 500, "numbers": 1000}
+COLUMNS = {"classes": 450, "numbers": 1000}
 LEAST_FREEDOM = 0.05  # the share of N m that is always left to estimate the noise from
 # The first strengths, as if gamma were this share of N. A classifier is held and judged from the
 # start: one that is sure of its labels has no curvature left to be judged by. A regression starts
@@ -62,9 +62,14 @@ class Weighing(NamedTuple):
 
 def applies(problem: Problem) -> bool:
     """Whether the evidence knows this problem: a loss that bends, activations with slopes."""
-    z = jax.ShapeDtypeStruct((1, *problem.out_shape), jnp.float32)
-    bends = jax.eval_shape(problem.loss.curvature_roots, z, z) is not None
-    return bends and all(f.continuous for f in problem.activations)
+    return _roots_of_each(problem) > 0 and all(f.continuous for f in problem.activations)
+
+
+def _roots_of_each(problem: Problem) -> int:
+    """How many columns of the curvature a sample has; 0 where the loss does not tell."""
+    z: Any = np.zeros((1, *problem.out_shape), np.float32)
+    roots = problem.loss.curvature_roots(z, z)
+    return 0 if roots is None else roots.shape[1]
 
 
 def is_asked(problem: Problem) -> bool:
@@ -89,13 +94,13 @@ def samples_per_weight(data: Data) -> Array:
     up to less than their effective number, as those that add up to 1 do."""
     mass = data.samples.mass(data.x)
     if data.weights is None:
-        return jnp.ones_like(mass)
-    return jnp.maximum(1, mass / data.samples.sum(jnp.sum(data.weights**2)))
+        return xp.ones_like(mass)
+    return xp.maximum(1, mass / data.samples.sum(xp.sum(data.weights**2)))
 
 
 def first_weighing(problem: Problem, data: Data, params: Params, risk: Array) -> Weighing:
     """Weak for classes, next to nothing for numbers; in the units of x and y."""
-    gamma = jnp.zeros_like(risk)
+    gamma = xp.zeros_like(risk)
     each = samples_per_weight(data)
     mass = data.samples.mass(data.x)
     noise = noise_level(problem, risk, mass, gamma, gamma)
@@ -106,15 +111,15 @@ def first_weighing(problem: Problem, data: Data, params: Params, risk: Array) ->
 def noise_level(problem: Problem, risk: Array, count: Any, gamma: Array, free: Any) -> Array:
     """sigma^2 of `count` samples; 1 where the loss is a likelihood as it is."""
     if not problem.loss.has_noise_level:
-        return jnp.ones_like(risk)
+        return xp.ones_like(risk)
     known = count * int(np.prod(problem.out_shape))
-    return 2 * risk / jnp.maximum(known - gamma - free, LEAST_FREEDOM * known)
+    return 2 * risk / xp.maximum(known - gamma - free, LEAST_FREEDOM * known)
 
 
 def balanced(params: Params, total: Array) -> Array:
     """alpha_l with equal alpha_l |W_l|^2 that add up to `total`."""
-    sizes = jnp.stack([jnp.sum(W * W) for W in params.W])
-    return total / (len(params.W) * jnp.maximum(sizes, np.finfo(sizes.dtype).tiny ** 0.5))
+    sizes = xp.stack([xp.sum(W * W) for W in params.W])
+    return total / (len(params.W) * xp.maximum(sizes, np.finfo(sizes.dtype).tiny ** 0.5))
 
 
 def curvature(
@@ -124,60 +129,62 @@ def curvature(
     inputs, z = forward_pass(problem, params, x)
     roots = problem.loss.curvature_roots(z[-1], y)
     assert roots is not None  # `applies` has asked
-    roots = roots * jnp.sqrt(weights)[:, None, None]
+    roots = roots * xp.sqrt(weights)[:, None, None]
     each = roots.shape[1]
     top = roots.reshape(-1, *problem.out_shape)
-    targets = backward_sweep(problem, params, [jnp.repeat(v, each, axis=0) for v in z], top)
-    G = jnp.zeros((len(top), len(top)), x.dtype)
-    for layer, a, r, strength in zip(problem.layers, inputs, targets, strengths, strict=True):
-        G += layer.gradient_gram(r, jnp.repeat(a, each, axis=0)) / strength
-    return G, jnp.sum(targets[-1].reshape(len(top), -1, problem.layers[-1].units), axis=1)
+    targets = backward_sweep(problem, params, [xp.repeat(v, each, axis=0) for v in z], top)
+    blocks = zip(problem.layers, inputs, targets, strengths, strict=True)
+    G = sum(
+        layer.gradient_gram(r, xp.repeat(a, each, axis=0)) / strength
+        for layer, a, r, strength in blocks
+    )
+    return G, xp.sum(targets[-1].reshape(len(top), -1, problem.layers[-1].units), axis=1)
 
 
 def effective_parameters(G: Array, B: Array) -> tuple[Array, Array]:
     """(gamma, free): tr(G (I + G)^-1) beside the columns B, which have no prior, and their rank."""
     gram = B.T @ B
-    inverse = jnp.linalg.pinv(gram, hermitian=True)
+    inverse = pseudo_inverse(gram)
     GB = G @ B @ inverse
-    beside = G - GB @ B.T - B @ GB.T + B @ (inverse @ (B.T @ GB)) @ B.T
-    factor = cholesky(identity(G) + beside, lower=True)
-    left = jnp.sum(solve_triangular(factor, identity(G), lower=True) ** 2)
-    return G.shape[0] - left, jnp.trace(inverse @ gram)
+    half = (GB - B @ (inverse @ (B.T @ GB)) / 2) @ B.T
+    return G.shape[0] - inverse_trace(G - half - half.T + identity(G)), xp.trace(inverse @ gram)
 
 
 def found(problem: Problem, data: Data, params: Params, risk: Array, before: Weighing) -> Weighing:
     """The next strengths, from the curvature of all samples or of some that stand for them."""
     rows, samples = data.x.shape[0], data.samples
-    each = jax.eval_shape(problem.loss.curvature_roots, data.y, data.y).shape[1]
+    each = _roots_of_each(problem)
     every = max(1, -(-(samples.count or rows) * each // COLUMNS[kind(problem)]))
-    places = samples.first_row(rows) + jnp.arange(rows)
-    chosen, few = probe(places, data.weights, every, data.x.dtype)
-    few = jnp.ones(rows, data.x.dtype) if few is None else few
+    chosen, few = probe(samples.places(data.x), data.weights, every, data.x.dtype)
+    few = xp.ones_like(data.x[:, 0]) if few is None else few
     x, y = (data.x, data.y) if chosen is None else (data.x[chosen], data.y[chosen])
-    x, y, few = (samples.gathered(v).astype(jnp.float64) for v in (x, y, few))
-    wide = jax.tree.map(lambda v: v.astype(jnp.float64), (params, before, risk))
-    params, before, risk = wide
+    x, y, few = (samples.gathered(v).astype(np.float64) for v in (x, y, few))
+    params, before, risk = _as(np.float64, (params, before, risk))
     # F, its weights and its strengths as those of so many samples.
     each_weight = before.per_weight
     count = each_weight * samples.mass(data.x)
-    weights = few * count / jnp.maximum(jnp.sum(few), 1e-30)
+    weights = few * count / xp.maximum(xp.sum(few), 1e-30)
     old = each_weight * before.strengths
     gamma, free = effective_parameters(*curvature(problem, params, x, y, weights, old))
-    gamma = jnp.maximum(gamma, 1e-3)
+    gamma = xp.maximum(gamma, 1e-3)
     noise = noise_level(problem, each_weight * risk, count, gamma, free)
-    strengths = jnp.sqrt(old * balanced(params, gamma * noise)) / each_weight
-    strengths = jnp.clip(strengths, *STRENGTHS)
-    usable = jnp.isfinite(gamma) & jnp.all(jnp.isfinite(strengths)) & (jnp.sum(few) > 0)
+    strengths = xp.sqrt(old * balanced(params, gamma * noise)) / each_weight
+    strengths = xp.clip(strengths, *STRENGTHS)
+    usable = xp.isfinite(gamma) & xp.all(xp.isfinite(strengths)) & (xp.sum(few) > 0)
     new = Weighing(strengths, gamma, noise, each_weight)
-    return jax.tree.map(lambda one, two: jnp.where(usable, one, two), new, before)
+    return either(usable, new, before)
 
 
-@partial(jax.jit, static_argnames="problem")
+def _as(dtype: Any, tree: Any) -> Any:
+    return trees.map(lambda v: v.astype(dtype), tree)
+
+
+@compiled("problem")
 def _found(problem: Problem, data: Data, params: Params, risk: Array, before: Weighing) -> Weighing:
     own = partial(found, problem)
     into = (DATA, EVERYWHERE, EVERYWHERE, EVERYWHERE)
     new = spread(data.samples, own, into, EVERYWHERE)(data, params, risk, before)
-    return jax.tree.map(lambda v: v.astype(risk.dtype), new)
+    return _as(risk.dtype, new)
 
 
 def last_layer_covariance(problem: Problem, K: Any, strength: Any) -> np.ndarray:
@@ -185,14 +192,14 @@ def last_layer_covariance(problem: Problem, K: Any, strength: Any) -> np.ndarray
     rows [a, 1] and no alpha on the bias. Exact for a linear model; the layers below it are taken as
     certain, since the noise is estimated beside the parameters they spend."""
     layer = problem.layers[-1]
-    prior = layer.to_matrix(jnp.ones((1, layer.fan_in)), jnp.zeros(1))[0]
+    ones: Any = np.ones((1, layer.fan_in))
+    prior = np.asarray(layer.to_matrix(ones, np.zeros(1))[0])
     return np.linalg.pinv(
-        np.asarray(K, np.float64) + np.diag(float(strength) * np.asarray(prior, np.float64)),
-        hermitian=True,
+        np.asarray(K, np.float64) + np.diag(float(strength) * prior), hermitian=True
     )
 
 
 def weigh(problem: Problem, data: Data, params: Params, risk: Array, before: Weighing) -> Weighing:
     """`found` as one program in float64, its result in the precision of the run."""
-    with jax.enable_x64(True):
+    with Engine(is_jax(data.x)).computing("float64"):
         return _found(problem, data, params, risk, before)

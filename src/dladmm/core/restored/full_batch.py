@@ -23,15 +23,9 @@ One iteration:
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from dladmm.core.data import Data
-from dladmm.core.engine.linalg import factored, solve_factored
-from dladmm.core.engine.loops import repeat_while
-from dladmm.core.engine.walks import Folded
 from dladmm.core.evaluate import hits, regularization, relative_change
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
@@ -51,9 +45,13 @@ from dladmm.core.restored.metric import (
     with_quadratic,
 )
 from dladmm.core.restored.point import probe, restore
+from dladmm.engine.arrays import Array, xp
+from dladmm.engine.linalg import factored, solve_factored
+from dladmm.engine.loops import either, repeat_while
+from dladmm.engine.sums import mass, total
+from dladmm.engine.walks import Folded
 from dladmm.terms.layers import Layer
 from dladmm.terms.regularizers import Regularizer
-from dladmm.terms.sums import mass, total
 
 DELTA = 3.0  # damping of the input side, relative to its mean diagonal
 EPSILON = 0.1  # damping of the output side
@@ -75,7 +73,7 @@ class LayerSums(NamedTuple):
     """
 
     gradient: Array
-    inputs: Array
+    inputs: Any
     outputs: Array
     squares: Array | None
 
@@ -135,26 +133,33 @@ class RestoredRecord(NamedTuple):
     train_accuracy: Array
 
 
-def measure(problem: Problem, data: Data, params: Params) -> Measured:
-    """The restored point of every block of samples, and every sum over it that a step needs."""
-    rows, samples = data.x.shape[0], data.samples
-    every = probe_every(problem, samples.count or rows)
-    all_squares = (samples.count or rows) <= ALL_SQUARES
+def measure(
+    problem: Problem, data: Data, params: Params, first_inputs: Array | None = None
+) -> Measured:
+    """The restored point of every block of samples, and every sum over it that a step needs.
+
+    `first_inputs` are the moments of x from an earlier measurement, since they never change.
+    """
+    samples = data.samples
+    count = samples.count or data.x.shape[0]
+    every, all_squares = probe_every(problem, count), count <= ALL_SQUARES
     asked = is_asked(problem)
-    places = samples.first_row(rows) + jnp.arange(rows)
 
     def body(weights: Array | None, _: Any, read: Any) -> tuple[Any, Folded]:
         x, y, places = read
         point = restore(problem, params, x, y)
         chosen, few = probe(places, weights, every, x.dtype)
         sums = []
-        for layer, a, r in zip(problem.layers, point.inputs, point.targets, strict=True):
+        for l, (layer, a, r) in enumerate(
+            zip(problem.layers, point.inputs, point.targets, strict=True)
+        ):
             a_few, r_few = (a, r) if chosen is None else (a[chosen], r[chosen])
             noisy = (r, a, weights) if all_squares else (r_few, a_few, few)
+            known = l == 0 and first_inputs is not None
             sums.append(
                 LayerSums(
                     layer.gradient_matrix(r, a, weights),
-                    layer.gram_with_bias(a_few, few),
+                    None if known else layer.gram_with_bias(a_few, few),
                     layer.unit_gram(r_few, few),
                     None if asked else layer.squared_gradients(*noisy),
                 )
@@ -163,19 +168,20 @@ def measure(problem: Problem, data: Data, params: Params) -> Measured:
         risk = total(problem.loss.value(point.output, y), weights)
         return (), Folded(sum=(risk, right, mass(len(x), few, risk.dtype), sums))
 
-    risk, right, probed, sums = samples.walk(body, (), (data.x, data.y, places))[1].sum
+    read = (data.x, data.y, samples.places(data.x))
+    risk, right, probed, sums = samples.walk(body, (), read)[1].sum
     # Moments of a part of the samples stand for those of all.
-    share = samples.mass(data.x) / jnp.maximum(probed, 1e-30)
+    share = samples.mass(data.x) / xp.maximum(probed, 1e-30)
     layers = tuple(
         LayerSums(
             s.gradient,
-            share * s.inputs,
+            first_inputs if s.inputs is None else share * s.inputs,
             share * s.outputs,
             s.squares if asked or all_squares else share * s.squares,
         )
         for s in sums
     )
-    return Measured(risk, jnp.zeros_like(risk), right, layers)
+    return Measured(risk, xp.zeros_like(risk), right, layers)
 
 
 def weighed(problem: Problem, weighing: Weighing | None) -> Problem:
@@ -205,7 +211,7 @@ def begin(problem: Problem, data: Data, params: Params) -> Restored:
     if is_asked(problem):
         weighing = first_weighing(problem, data, params, measured.risk)
     measured = with_penalty(weighed(problem, weighing), measured, params)
-    return Restored(params, jnp.ones((), gains.dtype), gains, measured, weighing)
+    return Restored(params, np.ones((), gains.dtype), gains, measured, weighing)
 
 
 def reweighed(problem: Problem, data: Data, state: Restored) -> Restored:
@@ -227,17 +233,19 @@ def metric(sums: LayerSums, gradient: Array, gain: Array) -> Metric:
 def proposal(problem: Problem, state: Restored, metrics: list[Metric], t: Array) -> Any:
     """The network a step t proposes, and the decrease of F its linear model promises."""
     networks = []
-    promised = jnp.zeros((), t.dtype)
+    promised = np.zeros((), t.dtype)
     blocks = zip(matrices(problem, state.params), metrics, state.measured.layers, strict=True)
     for (layer, term, V), m, sums in blocks:
         if term.quadratic is None:
             new = prox_in_metric(layer, term, V, sums.gradient, m, t)
             weights, changed = layer.from_matrix(V)[0], layer.from_matrix(new)[0]
-            promised += term.value(weights) - term.value(changed)
-            promised -= jnp.sum(sums.gradient * (new - V))
+            promised = promised + term.value(weights) - term.value(changed)
+            promised = promised - xp.sum(sums.gradient * (new - V))
         else:
             new = V + t * m.direction
-            promised -= t * jnp.sum(with_quadratic(layer, term, sums.gradient, V) * m.direction)
+            promised = promised - t * xp.sum(
+                with_quadratic(layer, term, sums.gradient, V) * m.direction
+            )
         networks.append(layer.from_matrix(new))
     W, b = zip(*networks, strict=True)
     return Params(W, b), promised
@@ -252,7 +260,7 @@ def matrices(problem: Problem, params: Params) -> list[tuple[Layer, Regularizer,
 def on_grid(factor: Array) -> Array:
     """The nearest power of 2^(1/2). Rounding in F, which depends on the devices, then almost never
     changes a step; else it would grow from step to step until runs differ."""
-    return jnp.exp2(jnp.round(2 * jnp.log2(factor)) / 2)
+    return xp.exp2(xp.round(2 * xp.log2(factor)) / 2)
 
 
 def accepts(rise: Array, promised: Array) -> Array:
@@ -279,34 +287,33 @@ def restored_sweep(
     def attempt(carry: Any) -> Any:
         trials, _, t, _, _ = carry
         params, promised = proposal(problem, state, metrics, t)
-        measured = with_penalty(problem, measure(asked, data, params), params)
+        measured = measure(asked, data, params, before.layers[0].inputs)
+        measured = with_penalty(problem, measured, params)
         rise = measured.objective - before.objective
         accepted = accepts(rise, promised)
         # The parabola through F, its promised slope and this trial: where it is lowest.
         bend = rise + promised
-        lowest = jnp.where(bend > 0, promised / (2 * jnp.where(bend > 0, bend, 1)), LONGER)
-        shorter = jnp.clip(jnp.where(jnp.isfinite(rise), lowest, 0), SHORTEST, SHORTER)
-        longer = jnp.clip(lowest, SHORTER, LONGER)
-        following = t * on_grid(jnp.where(accepted, longer, shorter))
+        lowest = xp.where(bend > 0, promised / (2 * xp.where(bend > 0, bend, 1)), LONGER)
+        shorter = xp.clip(xp.where(xp.isfinite(rise), lowest, 0), SHORTEST, SHORTER)
+        longer = xp.clip(lowest, SHORTER, LONGER)
+        following = t * on_grid(xp.where(accepted, longer, shorter))
         return trials + 1, t, following, (params, measured), accepted
 
-    nothing = jnp.zeros((), jnp.int32)
-    start = (nothing, state.step, state.step, (state.params, before), jnp.zeros((), bool))
+    nothing = np.zeros((), np.int32)
+    start = (nothing, state.step, state.step, (state.params, before), np.zeros((), bool))
     trials, taken, following, tried, accepted = repeat_while(unfinished, attempt, start)
-    params, measured = jax.tree.map(
-        lambda new, old: jnp.where(accepted, new, old), tried, (state.params, before)
-    )
-    count, nothing = data.samples.mass(data.x), jnp.full((), jnp.nan, state.step.dtype)
+    params, measured = either(accepted, tried, (state.params, before))
+    count, nothing = data.samples.mass(data.x), np.full((), np.nan, state.step.dtype)
     alpha, gamma, noise = nothing, nothing, nothing
     if state.weighing is not None:
         strengths, gamma, noise, _ = state.weighing
-        alpha = jnp.exp(jnp.mean(jnp.log(strengths)))
+        alpha = xp.exp(xp.mean(xp.log(strengths)))
     record = RestoredRecord(
         lagrangian=measured.objective,
         risk=measured.risk,
         regularization=measured.penalty,
         change=relative_change(params, state.params),
-        step=jnp.where(accepted, taken, 0),
+        step=xp.where(accepted, taken, 0),
         trials=trials,
         accepted=accepted,
         gradient=gradient_norm(problem, params, measured),
@@ -322,13 +329,13 @@ def restored_sweep(
 
 def gradient_norm(problem: Problem, params: Params, measured: Measured) -> Array:
     """The norm of F's smallest subgradient in (W, b)."""
-    square = jnp.zeros((), measured.risk.dtype)
+    square = np.zeros((), measured.risk.dtype)
     blocks = zip(problem.layers, problem.regularizers, params.W, measured.layers, strict=True)
     for layer, term, W, sums in blocks:
         G, g = layer.from_matrix(sums.gradient)
-        square += jnp.sum(term.subgradient(W, G) ** 2)
-        square += jnp.sum(g**2)
-    return jnp.sqrt(square)
+        square = square + xp.sum(term.subgradient(W, G) ** 2)
+        square = square + xp.sum(g**2)
+    return xp.sqrt(square)
 
 
 def signal_to_noise(measured: Measured, data: Data) -> Array:
@@ -341,12 +348,12 @@ def signal_to_noise(measured: Measured, data: Data) -> Array:
     """
     count = data.samples.mass(data.x)
     n = count * samples_per_weight(data)
-    ratio = known = jnp.zeros((), measured.risk.dtype)
+    ratio = known = np.zeros((), measured.risk.dtype)
     for sums in measured.layers:
         assert sums.squares is not None  # the evidence is not in its place
         g, square = sums.gradient / count, sums.squares / count
         varies = square > 0  # a weight that no sample touches says nothing
-        variance = jnp.maximum(square - g**2, np.finfo(g.dtype).eps * square)
-        ratio += jnp.sum(jnp.where(varies, n * g**2 / jnp.where(varies, variance, 1), 0))
-        known += jnp.sum(varies)
-    return ratio / jnp.maximum(known, 1)
+        variance = xp.maximum(square - g**2, np.finfo(g.dtype).eps * square)
+        ratio = ratio + xp.sum(xp.where(varies, n * g**2 / xp.where(varies, variance, 1), 0))
+        known = known + xp.sum(varies, dtype=g.dtype)
+    return ratio / xp.maximum(known, 1)

@@ -5,20 +5,18 @@ from functools import partial
 from math import prod
 from typing import ClassVar
 
-import jax
-import jax.numpy as jnp
-from jax import Array
-from jax.sharding import Mesh
-
 from dladmm.core.data import DATA, Arrays, Data, padded_data
-from dladmm.core.engine.devices import EVERYWHERE, spread
-from dladmm.core.engine.walks import BLOCK_ROWS, blocks_for
 from dladmm.core.method import Account, Guarantee, Method, Penalties, Start, stacked
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
 from dladmm.core.restored import evidence, full_batch, mini_batch
 from dladmm.core.restored.full_batch import Restored, RestoredRecord
 from dladmm.core.restored.mini_batch import Batches, Stream, StreamRecord
+from dladmm.engine import trees
+from dladmm.engine.arrays import Array, xp
+from dladmm.engine.devices import EVERYWHERE, JAX, Engine, spread
+from dladmm.engine.programs import compiled
+from dladmm.engine.walks import BLOCK_ROWS, blocks_for
 from dladmm.terms.activations import Activation
 from dladmm.terms.losses import Loss
 
@@ -70,8 +68,8 @@ class FullBatch(RestoredMethod):
 
     objective_name: ClassVar[str] = "the true loss"
 
-    def prepare(self, arrays: Arrays, mesh: Mesh | None = None) -> Data:
-        return padded_data(self.problem, arrays, with_gram=False, mesh=mesh)
+    def prepare(self, arrays: Arrays, engine: Engine = JAX) -> Data:
+        return padded_data(self.problem, arrays, with_gram=False, engine=engine)
 
     def begin(self, data: Data, params: Params, start: Start) -> Restored:
         return _begin(self.problem, data, params)
@@ -110,8 +108,9 @@ class FullBatch(RestoredMethod):
         return self._bytes(kept, min(rows, BLOCK_ROWS), itemsize)
 
     def exchanged_bytes(self, itemsize: int) -> int:
-        """Per trial of a step, of which one suffices nearly always: gradient and squares."""
-        return self._exchanged(2, itemsize)
+        """Per trial of a step, of which one suffices nearly always: gradient and squares. The
+        moments of x are those of the start."""
+        return self._exchanged(2, itemsize) - (self.problem.layers[0].fan_in + 1) ** 2 * itemsize
 
     def guarantee(self, account: Account) -> Guarantee:
         how = (
@@ -138,13 +137,13 @@ class FullBatch(RestoredMethod):
         )
 
 
-@partial(jax.jit, static_argnames="problem")
+@compiled("problem")
 def _begin(problem: Problem, data: Data, params: Params) -> Restored:
     own = partial(full_batch.begin, problem)
     return spread(data.samples, own, (DATA, EVERYWHERE), EVERYWHERE)(data, params)
 
 
-@partial(jax.jit, static_argnames="problem", donate_argnames="state")
+@compiled("problem", donate="state")
 def iterate_restored(
     problem: Problem, data: Data, state: Restored
 ) -> tuple[Restored, Params, Array]:
@@ -169,8 +168,8 @@ class MiniBatch(RestoredMethod):
     seed: int
     decay: bool = True
 
-    def prepare(self, arrays: Arrays, mesh: Mesh | None = None) -> Batches:
-        return Batches(*arrays, self.batch_size, self.seed, self.decay, mesh=mesh)
+    def prepare(self, arrays: Arrays, engine: Engine = JAX) -> Batches:
+        return Batches(*arrays, self.batch_size, self.seed, self.decay, engine=engine)
 
     def begin(self, data: Batches, params: Params, start: Start) -> Stream:
         return mini_batch.begin(self.problem, params)
@@ -179,7 +178,7 @@ class MiniBatch(RestoredMethod):
         self, data: Batches, state: Stream, penalties: Penalties, with_loss: Array
     ) -> tuple[Stream, Params, Array]:
         state, record = mini_batch.epoch(self.problem, data, state)
-        params = jax.tree.map(jnp.copy, state.params)  # the next epoch donates its own
+        params = trees.map(xp.copy, state.params)  # the next epoch donates its own
         return state, params, stacked(record, state.scale.dtype)
 
     def names(self) -> list[str]:

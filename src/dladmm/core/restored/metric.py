@@ -8,12 +8,11 @@ with the second moments K of [a, 1] and S of the residual targets r.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
-from dladmm.core.engine.linalg import identity
-from dladmm.core.engine.loops import repeat
+from dladmm.engine.arrays import Array, xp
+from dladmm.engine.linalg import identity
+from dladmm.engine.loops import repeat
 from dladmm.terms.layers import Layer
 from dladmm.terms.regularizers import Regularizer
 
@@ -40,14 +39,14 @@ def damped_outputs(S: Array, epsilon: float, gain: Array) -> Array:
 
 def mean_diagonal(M: Array) -> Array:
     """The mean of the diagonal, never zero."""
-    return jnp.maximum(jnp.trace(M) / M.shape[0], np.finfo(M.dtype).tiny)
+    return xp.maximum(xp.trace(M) / M.shape[0], np.finfo(M.dtype).tiny)
 
 
 def layer_gains(outputs: Sequence[Array]) -> Array:
     """|r_l|^2 / |r_L|^2 of each layer, from the moments of r; 1 where nothing arrives."""
-    sizes = jnp.stack([jnp.trace(S) for S in outputs])
-    gains = sizes / jnp.maximum(sizes[-1], np.finfo(sizes.dtype).tiny)
-    return jnp.where(gains > 0, gains, 1)
+    sizes = xp.stack([xp.trace(S) for S in outputs])
+    gains = sizes / xp.maximum(sizes[-1], np.finfo(sizes.dtype).tiny)
+    return xp.where(gains > 0, gains, 1)
 
 
 def with_quadratic(layer: Layer, term: Regularizer, G: Array, V: Array) -> Array:
@@ -73,14 +72,14 @@ def prox_in_metric(
     A few steps from V: the last one is a prox, so zeros and constraints are exact. The largest
     eigenvalue of a symmetric matrix is at most its largest row sum.
     """
-    bound = jnp.max(jnp.sum(jnp.abs(m.inputs), 1)) * jnp.max(jnp.sum(jnp.abs(m.outputs), 1)) / t
+    bound = xp.max(xp.sum(xp.abs(m.inputs), 1)) * xp.max(xp.sum(xp.abs(m.outputs), 1)) / t
 
     def advance(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         best, ahead, momentum = carry
         slope = G + m.outputs @ (ahead - V) @ m.inputs / t
         new = prox_of_weights(layer, term, ahead - slope / bound, 1 / bound)
-        following = (1 + jnp.sqrt(1 + 4 * momentum**2)) / 2
+        following = (1 + xp.sqrt(1 + 4 * momentum**2)) / 2
         return new, new + (momentum - 1) / following * (new - best), following
 
-    start = (V, V, jnp.ones((), V.dtype))
+    start = (V, V, np.ones((), V.dtype))
     return repeat(INNER_STEPS, advance, start)[0]

@@ -18,16 +18,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
-from jax.sharding import Mesh
 
 from dladmm.core.data import DATA, Data
-from dladmm.core.engine.devices import EVERYWHERE, over_processes, place_rows, replicate, spread
-from dladmm.core.engine.linalg import inverse
-from dladmm.core.engine.walks import Samples
 from dladmm.core.evaluate import hits, regularization, relative_change
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
@@ -41,6 +34,14 @@ from dladmm.core.restored.metric import (
     with_quadratic,
 )
 from dladmm.core.restored.point import restore
+from dladmm.engine import trees
+from dladmm.engine.arrays import Array, namespace, xp
+from dladmm.engine.devices import EVERYWHERE, JAX, Engine, spread
+from dladmm.engine.linalg import inverse
+from dladmm.engine.loops import either
+from dladmm.engine.processes import over_processes, process_index
+from dladmm.engine.programs import compiled
+from dladmm.engine.walks import Samples
 
 DELTA = 10.0  # damping of the input side; larger than for the full batch, as is the step
 EPSILON = 0.1
@@ -67,7 +68,7 @@ class Batches:
     seed: int
     decay: bool = True
     seen: int = 0
-    mesh: Mesh | None = None
+    engine: Engine = JAX
     per_epoch: int = field(init=False)
     mass: float = field(init=False)
 
@@ -86,7 +87,7 @@ class Batches:
 
     def epoch(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         # From what has been seen, not from a generator that lives on: a resumed run draws the same.
-        random = np.random.default_rng([self.seed, jax.process_index(), self.seen])
+        random = np.random.default_rng([self.seed, process_index(), self.seen])
         order = random.permutation(self.x.shape[0])
         for k in range(self.per_epoch):
             rows = np.sort(order[k * self.size : (k + 1) * self.size])  # in the file's order
@@ -100,11 +101,12 @@ class Batches:
 
     def placed(self, x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> Data:
         """A batch on the devices."""
-        if self.mesh is None:
-            return Data(x, y, Samples(weights), None)  # type: ignore[arg-type]
-        rows = -(-self.size // len(self.mesh.local_devices))
-        samples = Samples(place_rows(weights, rows, self.mesh, filling="constant"), 1, self.mesh)
-        return Data(place_rows(x, rows, self.mesh), place_rows(y, rows, self.mesh), samples, None)
+        engine = self.engine
+        if engine.mesh is None:
+            return Data(x, y, Samples(weights), None)
+        rows = -(-self.size // engine.devices)
+        samples = Samples(engine.place_rows(weights, rows, filling="constant"), 1, engine.mesh)
+        return Data(engine.place_rows(x, rows), engine.place_rows(y, rows), samples, None)
 
 
 class Totals(NamedTuple):
@@ -139,22 +141,22 @@ class Stream(NamedTuple):
     totals: Totals
 
 
-@partial(jax.jit, static_argnames="problem")
+@compiled("problem")
 def begin(problem: Problem, params: Params) -> Stream:
     """Before the first batch: no moments yet. Compiled, so that no two of its arrays are one."""
-    dtype = params.W[0].dtype
-    zero, infinite = jnp.zeros((), dtype), jnp.full((), jnp.inf, dtype)
-    inputs = tuple(jnp.zeros((layer.fan_in + 1,) * 2, dtype) for layer in problem.layers)
-    outputs = tuple(jnp.zeros((layer.units,) * 2, dtype) for layer in problem.layers)
+    dtype, zeros = params.W[0].dtype, namespace(params.W[0]).zeros
+    zero, infinite = np.zeros((), dtype), np.full((), np.inf, dtype)
+    inputs = tuple(zeros((layer.fan_in + 1,) * 2, dtype) for layer in problem.layers)
+    outputs = tuple(zeros((layer.units,) * 2, dtype) for layer in problem.layers)
     return Stream(
         params,
         inputs,
         outputs,
-        jax.tree.map(jnp.zeros_like, inputs),
-        jax.tree.map(jnp.zeros_like, outputs),
-        jnp.ones(problem.n_layers, dtype),
-        jnp.ones((), dtype),
-        jnp.zeros((), jnp.int32),
+        trees.map(xp.zeros_like, inputs),
+        trees.map(xp.zeros_like, outputs),
+        np.ones(problem.n_layers, dtype),
+        np.ones((), dtype),
+        np.zeros((), np.int32),
         params,
         infinite,
         infinite,
@@ -163,7 +165,7 @@ def begin(problem: Problem, params: Params) -> Stream:
     )
 
 
-@partial(jax.jit, static_argnames=("problem", "first"), donate_argnames="state")
+@compiled("problem", "first", donate="state")
 def refresh(problem: Problem, state: Stream, batch: Data, first: bool) -> Stream:
     """This batch's moments into the running ones, new factors, and the look back for a blow-up."""
     own = partial(_refresh, problem, first)
@@ -172,14 +174,14 @@ def refresh(problem: Problem, state: Stream, batch: Data, first: bool) -> Stream
 
 def _refresh(problem: Problem, first: bool, state: Stream, batch: Data) -> Stream:
     loss, weight = state.recent
-    mean = loss / jnp.maximum(weight, np.finfo(loss.dtype).tiny)
+    mean = loss / xp.maximum(weight, np.finfo(loss.dtype).tiny)
     factor, share = BLOW_UP
     blown = (weight > 0) & ~(mean <= factor * state.kept_loss + share * state.first_loss)
-    params = jax.tree.map(lambda old, new: jnp.where(blown, old, new), state.kept, state.params)
-    scale = jnp.where(blown, state.scale / 2, state.scale)
+    params = either(blown, state.kept, state.params)
+    scale = xp.where(blown, state.scale / 2, state.scale)
     known = weight > 0
-    kept_loss = jnp.where(known & ~blown, mean, state.kept_loss)
-    first_loss = jnp.where(known & jnp.isinf(state.first_loss), mean, state.first_loss)
+    kept_loss = xp.where(known & ~blown, mean, state.kept_loss)
+    first_loss = xp.where(known & xp.isinf(state.first_loss), mean, state.first_loss)
 
     point, weights = restore(problem, params, batch.x, batch.y), batch.weights
     count = batch.samples.mass(batch.x)
@@ -190,7 +192,7 @@ def _refresh(problem: Problem, first: bool, state: Stream, batch: Data) -> Strea
         inputs.append(K if first else MEMORY * state.inputs[l] + (1 - MEMORY) * K)
         outputs.append(S if first else MEMORY * state.outputs[l] + (1 - MEMORY) * S)
     gains = layer_gains(outputs) if first else state.gains
-    zero = jnp.zeros_like(loss)
+    zero = xp.zeros_like(loss)
     return state._replace(
         params=params,
         inputs=tuple(inputs),
@@ -209,7 +211,7 @@ def _refresh(problem: Problem, first: bool, state: Stream, batch: Data) -> Strea
     )
 
 
-@partial(jax.jit, static_argnames="problem", donate_argnames="state")
+@compiled("problem", donate="state")
 def batch_step(problem: Problem, state: Stream, batch: Data, step: Array, mass: Array) -> Stream:
     """One step for all layers at once; `step` before the cap, `mass` the weight of all samples."""
     own = partial(_batch_step, problem)
@@ -221,16 +223,16 @@ def _batch_step(problem: Problem, state: Stream, batch: Data, step: Array, mass:
     params, samples, weights = state.params, batch.samples, batch.weights
     point = restore(problem, params, batch.x, batch.y)
     count = samples.mass(batch.x)
-    directions, slope = [], jnp.zeros((), step.dtype)
+    directions, slope = [], np.zeros((), step.dtype)
     blocks = matrices(problem, params)
     for l, (layer, term, V) in enumerate(blocks):
         own = layer.gradient_matrix(point.targets[l], point.inputs[l], weights)
         G = samples.sum(own) / count
         G = with_quadratic(layer, term, G * mass, V) / mass
         directions.append(-(state.output_inverse[l] @ G @ state.input_inverse[l]))
-        slope -= jnp.sum(G * directions[l])
+        slope = slope - xp.sum(G * directions[l])
     s = step * state.scale
-    s = jnp.minimum(s, jax.lax.rsqrt(jnp.maximum(slope, np.finfo(slope.dtype).tiny)))
+    s = xp.minimum(s, step_cap(slope))
     networks = []
     for l, (layer, term, V) in enumerate(blocks):
         new = V + s * directions[l]
@@ -250,6 +252,11 @@ def _batch_step(problem: Problem, state: Stream, batch: Data, step: Array, mass:
     )
 
 
+def step_cap(slope: Array) -> Array:
+    """The longest step of the trust region, from <G, S~^-1 G K~^-1>."""
+    return 1 / xp.sqrt(xp.maximum(slope, np.finfo(slope.dtype).tiny))
+
+
 class StreamRecord(NamedTuple):
     """The record of an epoch. Losses are means over its batches, each before its own step."""
 
@@ -263,7 +270,7 @@ class StreamRecord(NamedTuple):
     train_accuracy: Array
 
 
-@partial(jax.jit, static_argnames="problem")
+@compiled("problem")
 def summary(problem: Problem, before: Params, state: Stream, mass: Array) -> StreamRecord:
     """The epoch's record, from its totals."""
     t = state.totals
@@ -288,7 +295,7 @@ def refreshes(k: int) -> bool:
 
 def epoch(problem: Problem, batches: Batches, state: Stream) -> tuple[Stream, StreamRecord]:
     """Every sample once, in random order, and the record of it."""
-    before = jax.tree.map(jnp.copy, state.params)
+    before = trees.map(xp.copy, state.params)
     *_, state = steps(problem, batches, state)
     return state, summary(problem, before, state, np.asarray(batches.mass, state.scale.dtype))
 
@@ -298,7 +305,7 @@ def steps(problem: Problem, batches: Batches, state: Stream) -> Iterator[Stream]
     dtype = state.scale.dtype
     mass = np.asarray(batches.mass, dtype)
     nothing = [np.zeros((), dtype) for _ in Totals._fields]
-    state = state._replace(totals=Totals(*replicate(nothing, batches.mesh)))
+    state = state._replace(totals=Totals(*batches.engine.replicate(nothing)))
     for rows in batches.epoch():
         batch, k = batches.placed(*rows), batches.seen
         if refreshes(k):

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
+from dladmm.engine.arrays import Array, namespace, xp
 from dladmm.terms.activations import Activation
 
 
@@ -19,10 +18,10 @@ def residual_target(f: Activation, z: Array, g: Array) -> Array:
     towards a - g/nu, where nu is the root mean square of the sample's g; r is scaled back by nu.
     """
     if f.continuous:
-        return f.slopes(z)[0] * g
+        return f.times_slope(z, g)
     tiny = np.finfo(z.dtype).tiny
-    nu = jnp.sqrt(jnp.mean(g * g, axis=tuple(range(1, g.ndim)), keepdims=True))
-    target = f(z) - g / jnp.maximum(nu, tiny)
+    nu = xp.sqrt(xp.mean(g * g, axis=tuple(range(1, g.ndim)), keepdims=True))
+    target = f(z) - g / xp.maximum(nu, tiny)
     return nu * (z - f.argmin_z(z, target))
 
 
@@ -73,8 +72,8 @@ def probe(
     if every == 1:
         return None, weights
     rows = places.shape[0]
-    chosen = -places[0] % every + every * jnp.arange(-(-rows // every))
+    chosen = -places[0] % every + every * namespace(places).arange(-(-rows // every))
     inside = chosen < rows
-    chosen = jnp.minimum(chosen, rows - 1)
+    chosen = xp.minimum(chosen, rows - 1)
     few = inside.astype(dtype)
     return chosen, few if weights is None else few * weights[chosen]

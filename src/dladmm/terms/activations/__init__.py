@@ -1,8 +1,6 @@
 """Activations by name; any smooth function is one too."""
 
-import jax
-import jax.numpy as jnp
-
+from dladmm.engine.arrays import sigmoid, softplus
 from dladmm.terms.activations.base import Activation
 from dladmm.terms.activations.piecewise import (
     HardSigmoid,
@@ -17,7 +15,7 @@ from dladmm.terms.activations.piecewise import (
     Sign,
     Step,
 )
-from dladmm.terms.activations.smooth import Smooth
+from dladmm.terms.activations.smooth import Smooth, elu, tanh
 from dladmm.terms.registry import Registry
 
 __all__ = [
@@ -44,10 +42,10 @@ activations.register("leaky_relu", LeakyReLU)
 activations.register("hard_tanh", HardTanh)
 activations.register("hard_sigmoid", HardSigmoid)
 activations.register("relu6", ReLU6)
-activations.register("sigmoid", lambda: Smooth(jax.nn.sigmoid, "sigmoid"))
-activations.register("tanh", lambda: Smooth(jnp.tanh, "tanh"))
-activations.register("softplus", lambda: Smooth(jax.nn.softplus, "softplus"))
-activations.register("elu", lambda: Smooth(jax.nn.elu, "elu"))
+activations.register("sigmoid", lambda: Smooth(sigmoid, "sigmoid"))
+activations.register("tanh", lambda: Smooth(tanh, "tanh"))
+activations.register("softplus", lambda: Smooth(softplus, "softplus"))
+activations.register("elu", lambda: Smooth(elu, "elu"))
 activations.register("sign", Sign)
 activations.register("step", Step)
 activations.register("quantized_relu", QuantizedReLU)

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import ClassVar
 
-import jax.numpy as jnp
-from jax import Array
+from dladmm.engine.arrays import Array, xp
 
 
 @dataclass(frozen=True)
@@ -35,13 +34,17 @@ class Activation:
         """The left and the right derivative of f at z, elementwise."""
         raise TypeError(f"{type(self).__name__} does not define slopes")
 
+    def times_slope(self, z: Array, g: Array) -> Array:
+        """f'(z) g with the left derivative, elementwise: how a gradient passes through f."""
+        return self.slopes(z)[0] * g
+
 
 def best(candidates: list[tuple[Array, Array]]) -> Array:
     """The z of the (z, cost) pair with the lowest cost; ties go to the earlier pair."""
     return reduce(
         lambda best, new: (
-            jnp.where(new[1] < best[1], new[0], best[0]),
-            jnp.minimum(new[1], best[1]),
+            xp.where(new[1] < best[1], new[0], best[0]),
+            xp.minimum(new[1], best[1]),
         ),
         candidates,
     )[0]

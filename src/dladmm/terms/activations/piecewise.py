@@ -1,13 +1,13 @@
 """Activations made of straight pieces: one candidate for argmin_z per piece."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
+from dladmm.engine.arrays import Array, xp
+from dladmm.engine.buffers import positive_part
 from dladmm.terms.activations.base import Activation, best
 
 INF = float("inf")
@@ -29,23 +29,28 @@ class PiecewiseLinear(Activation):
     def __call__(self, z: Array) -> Array:
         value = self.pieces[0][0] * z + self.pieces[0][1]
         for knot, (s, c) in zip(self.knots, self.pieces[1:], strict=True):
-            value = jnp.where(z > knot, s * z + c, value)
+            value = xp.where(z > knot, s * z + c, value)
         return value
 
     def argmin_z(self, m: Array, a: Array) -> Array:
         edges = (-INF, *self.knots, INF)
         candidates = []
         for (s, c), low, high in zip(self.pieces, edges, edges[1:], strict=False):
-            z = jnp.clip((m + s * (a - c)) / (1 + s * s), low, high)
+            z = xp.clip((m + s * (a - c)) / (1 + s * s), low, high)
             candidates.append((z, (z - m) ** 2 + (s * z + c - a) ** 2))
         return best(candidates)
 
     def slopes(self, z: Array) -> tuple[Array, Array]:
-        left = right = jnp.full_like(z, self.pieces[0][0])
+        return self._slope(z, xp.greater), self._slope(z, xp.greater_equal)
+
+    def times_slope(self, z: Array, g: Array) -> Array:
+        return self._slope(z, xp.greater) * g
+
+    def _slope(self, z: Array, beyond: Callable[[Array, float], Array]) -> Array:
+        slope = xp.full_like(z, self.pieces[0][0])
         for knot, (s, _) in zip(self.knots, self.pieces[1:], strict=True):
-            left = jnp.where(z > knot, s, left)
-            right = jnp.where(z >= knot, s, right)
-        return left, right
+            slope = xp.where(beyond(z, knot), s, slope)
+        return slope
 
 
 @dataclass(frozen=True)
@@ -66,19 +71,6 @@ class LeakyReLU(PiecewiseLinear):
         return ((self.slope, 0.0), (1.0, 0.0))
 
 
-@jax.custom_jvp
-def _relu(z: Array) -> Array:
-    # A zero of its own: one that several sums share would be stored as an array of zeros.
-    z, zero = jax.lax.optimization_barrier((z, jnp.zeros((), z.dtype)))
-    return jnp.maximum(z, zero)
-
-
-@_relu.defjvp
-def _relu_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    (z,), (dz,) = primals, tangents
-    return _relu(z), jnp.where(z > 0, dz, 0)
-
-
 @dataclass(frozen=True)
 class ReLU(LeakyReLU):
     """f(z) = max(z, 0). Candidates min(m, 0) and max((m + a)/2, 0); ties go to z <= 0."""
@@ -86,7 +78,10 @@ class ReLU(LeakyReLU):
     slope: float = 0.0
 
     def __call__(self, z: Array) -> Array:
-        return _relu(z)
+        return positive_part(z)
+
+    def times_slope(self, z: Array, g: Array) -> Array:
+        return g * (z > 0)
 
 
 @dataclass(frozen=True)
@@ -125,24 +120,24 @@ class PiecewiseConstant(Activation):
     levels: ClassVar[Any] = (0.0, 1.0)
 
     def __call__(self, z: Array) -> Array:
-        value = jnp.full_like(z, self.levels[0])
+        value = xp.full_like(z, self.levels[0])
         for knot, level in zip(self.knots, self.levels[1:], strict=True):
-            value = jnp.where(z >= knot, level, value)
+            value = xp.where(z >= knot, level, value)
         return value
 
     def argmin_z(self, m: Array, a: Array) -> Array:
         edges = (-INF, *self.knots, INF)
         candidates = []
         for level, low, high in zip(self.levels, edges, edges[1:], strict=False):
-            z = jnp.clip(m, low, _just_below(high, m.dtype))
+            z = xp.clip(m, low, _just_below(high, m.dtype))
             candidates.append((z, (z - m) ** 2 + (level - a) ** 2))
         return best(candidates)
 
     def slopes(self, z: Array) -> tuple[Array, Array]:
-        return jnp.zeros_like(z), jnp.zeros_like(z)
+        return xp.zeros_like(z), xp.zeros_like(z)
 
 
-def _just_below(knot: float, dtype: jnp.dtype) -> float:
+def _just_below(knot: float, dtype: np.dtype) -> float:
     """The largest number of this dtype below `knot` that no compiler flushes to zero."""
     if knot == INF:
         return INF

@@ -5,12 +5,40 @@ from dataclasses import dataclass
 from functools import lru_cache, reduce
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
+from dladmm.engine.arrays import Array, load_jax, namespace, sigmoid, softplus, xp
+from dladmm.engine.loops import repeat_while
 from dladmm.terms.activations.base import Activation, best
+
+Function = Callable[[Array], Array]
+
+
+def tanh(z: Array) -> Array:
+    return xp.tanh(z)
+
+
+def elu(z: Array) -> Array:
+    """z above 0, exp(z) - 1 below."""
+    return xp.where(z > 0, z, xp.expm1(xp.minimum(z, 0)))
+
+
+def _bell(z: Array) -> Array:
+    """The slope of the sigmoid."""
+    return sigmoid(z) * sigmoid(-z)
+
+
+# Functions whose first and second derivatives are written down; those of others are JAX's business.
+DERIVATIVES: dict[Function, tuple[Function, Function]] = {
+    tanh: (lambda z: 1 - xp.tanh(z) ** 2, lambda z: -2 * xp.tanh(z) * (1 - xp.tanh(z) ** 2)),
+    sigmoid: (_bell, lambda z: _bell(z) * (1 - 2 * sigmoid(z))),
+    softplus: (sigmoid, _bell),
+    elu: (
+        lambda z: xp.exp(xp.minimum(z, 0)),
+        lambda z: xp.where(z > 0, 0, xp.exp(xp.minimum(z, 0))),
+    ),
+}
+_OWN = {function.__name__: function for function in DERIVATIVES}
 
 
 @dataclass(frozen=True)
@@ -24,14 +52,32 @@ class Smooth(Activation):
     (sin) can be missed where the table is coarse, from |m| or |a| of about 50 on.
     """
 
-    function: Callable[[Array], Array] = jnp.tanh
+    function: Function = tanh
     name: str = "smooth"
+
+    def __post_init__(self) -> None:
+        # What NumPy and JAX call by a name that is known here is the same function.
+        module = getattr(self.function, "__module__", None) or "numpy"
+        name = getattr(self.function, "__name__", "")
+        if module.split(".")[0] in ("jax", "numpy") and name in _OWN:
+            object.__setattr__(self, "function", _OWN[name])
+
+    @property
+    def needs_jax(self) -> bool:
+        return self.function not in DERIVATIVES
 
     def __call__(self, z: Array) -> Array:
         return self.function(z)
 
     def _derivative(self, z: Array) -> Array:
-        return jax.jvp(self.function, (z,), (jnp.ones_like(z),))[1]
+        if not self.needs_jax:
+            return DERIVATIVES[self.function][0](z)
+        return load_jax().jvp(self.function, (z,), (xp.ones_like(z),))[1]
+
+    def _bend(self, z: Array) -> Array:
+        if not self.needs_jax:
+            return DERIVATIVES[self.function][1](z)
+        return load_jax().jvp(self._derivative, (z,), (xp.ones_like(z),))[1]
 
     def argmin_z(self, m: Array, a: Array) -> Array:
         starts = _basins(self.function, m, a)
@@ -45,18 +91,17 @@ class Smooth(Activation):
 
         def model(z: Array) -> tuple[Array, Array, Array]:
             f, slope = self.function(z), self._derivative(z)
-            bend = jax.jvp(self._derivative, (z,), (jnp.ones_like(z),))[1]
             gradient = (z - m) + (f - a) * slope
             gauss_newton = 1 + slope**2
-            newton = gauss_newton + (f - a) * bend
+            newton = gauss_newton + (f - a) * self._bend(z)
             # Where two minima merge the curvature vanishes; a step too long is shortened below.
-            curvature = jnp.maximum(jnp.abs(newton), 1e-4 * gauss_newton)
+            curvature = xp.maximum(xp.abs(newton), 1e-4 * gauss_newton)
             return (z - m) ** 2 + (f - a) ** 2, gradient, -gradient / curvature
 
         def unfinished(carry: Any) -> Array:
             k, z, _, direction, scale = carry
-            moving = jnp.abs(direction) > tol * (1 + jnp.abs(z))
-            return (k < max_iter) & jnp.any(moving & (scale > 1e-6))
+            moving = xp.abs(direction) > tol * (1 + xp.abs(z))
+            return (k < max_iter) & xp.any(moving & (scale > 1e-6))
 
         def advance(carry: Any) -> Any:
             k, z, cost, direction, scale = carry
@@ -65,17 +110,17 @@ class Smooth(Activation):
             better = trial_cost <= cost
             return (
                 k + 1,
-                jnp.where(better, trial, z),
-                jnp.where(better, trial_cost, cost),
-                jnp.where(better, trial_direction, direction),
-                jnp.where(better, jnp.minimum(2 * scale, 1.0), scale / 4),
+                xp.where(better, trial, z),
+                xp.where(better, trial_cost, cost),
+                xp.where(better, trial_direction, direction),
+                xp.where(better, xp.minimum(2 * scale, 1.0), scale / 4),
             )
 
         cost, _, direction = model(z)
-        start = (jnp.zeros((), jnp.int32), z, cost, direction, jnp.ones_like(z))
-        _, z, _, direction, _ = jax.lax.while_loop(unfinished, advance, start)
+        start = (np.zeros((), np.int32), z, cost, direction, xp.ones_like(z))
+        _, z, _, direction, _ = repeat_while(unfinished, advance, start)
         # Costs agree to rounding before z does: a last small step is taken on the gradient alone.
-        return jnp.where(jnp.abs(direction) < tol**0.5 * (1 + jnp.abs(z)), z + direction, z)
+        return xp.where(xp.abs(direction) < tol**0.5 * (1 + xp.abs(z)), z + direction, z)
 
     def slopes(self, z: Array) -> tuple[Array, Array]:
         slope = self._derivative(z)
@@ -87,26 +132,30 @@ _TABLE_SIZE, _TABLE_REACH, _CURVE_SIZE = 97, 8.0, 6001
 
 
 @lru_cache(maxsize=32)
-def _basin_table(function: Callable[[Array], Array]) -> np.ndarray:
+def _basin_table(function: Function) -> np.ndarray:
     """Minimisers over the (m, a) grid, by search over a dense sample of the curve (z, f(z))."""
-    with jax.ensure_compile_time_eval(), jax.enable_x64(True):
-        curve = np.sinh(np.linspace(-_TABLE_REACH - 1, _TABLE_REACH + 1, _CURVE_SIZE))
-        height = np.asarray(function(jnp.asarray(curve)))
+    curve = np.sinh(np.linspace(-_TABLE_REACH - 1, _TABLE_REACH + 1, _CURVE_SIZE))
+    if function in DERIVATIVES:
+        height = np.asarray(function(curve))
+    else:
+        jax = load_jax()
+        with jax.ensure_compile_time_eval(), jax.enable_x64(True):
+            height = np.asarray(function(jax.numpy.asarray(curve)))
     axis = np.sinh(np.linspace(-_TABLE_REACH, _TABLE_REACH, _TABLE_SIZE))
     from_a = (height[None, :] - axis[:, None]) ** 2
     rows = [curve[np.argmin((curve - m) ** 2 + from_a, axis=1)] for m in axis]
     return np.asarray(rows)
 
 
-def _basins(function: Callable[[Array], Array], m: Array, a: Array) -> tuple[Array, Array]:
+def _basins(function: Function, m: Array, a: Array) -> tuple[Array, Array]:
     """The lowest and the highest minimiser among the four table entries around (m, a)."""
-    table = jnp.asarray(_basin_table(function), m.dtype)
+    table = namespace(m).asarray(_basin_table(function), m.dtype)
     cell = 2 * _TABLE_REACH / (_TABLE_SIZE - 1)
 
     def index(value: Array) -> Array:
-        position = (jnp.arcsinh(value) + _TABLE_REACH) / cell
-        return jnp.clip(jnp.floor(position), 0, _TABLE_SIZE - 2).astype(jnp.int32)
+        position = (xp.arcsinh(value) + _TABLE_REACH) / cell
+        return xp.clip(xp.floor(position), 0, _TABLE_SIZE - 2).astype(np.int32)
 
     i, j = index(m), index(a)
     corners = [table[i + di, j + dj] for di in (0, 1) for dj in (0, 1)]
-    return reduce(jnp.minimum, corners), reduce(jnp.maximum, corners)
+    return reduce(xp.minimum, corners), reduce(xp.maximum, corners)

@@ -17,10 +17,8 @@ from dataclasses import dataclass, fields
 from math import prod
 from typing import Any, Self
 
-import jax.numpy as jnp
-from jax import Array
-
-from dladmm.terms.sums import flat_rows, weighted
+from dladmm.engine.arrays import Array, namespace, xp
+from dladmm.engine.sums import flat_rows, mass, weighted
 
 Shape = tuple[int, ...]
 
@@ -115,7 +113,7 @@ class Layer:
 
     def to_matrix(self, W: Array, b: Array) -> Array:
         """[W b], one row for each unit."""
-        return jnp.concatenate([W, b[:, None]], axis=1)
+        return xp.concatenate([W, b[:, None]], axis=1)
 
     def from_matrix(self, M: Array) -> tuple[Array, Array]:
         """(W, b) of M = [W b]."""
@@ -133,12 +131,12 @@ class Layer:
         rows = self.expand(a)
         if self.positions == 1:
             squares = weighted(flat_rows(r) ** 2, weights)
-            return self.to_matrix(squares.T @ flat_rows(rows) ** 2, jnp.sum(squares, axis=0))
+            return self.to_matrix(squares.T @ flat_rows(rows) ** 2, xp.sum(squares, axis=0))
         one_axis = (r.shape[0], self.positions)
         r, rows = r.reshape(*one_axis, -1), rows.reshape(*one_axis, -1)
-        W = jnp.einsum("npu,npf->nuf", r, rows)
-        square = lambda g: jnp.sum(weighted(g**2, weights), axis=0)  # noqa: E731
-        return self.to_matrix(square(W), square(jnp.sum(r, axis=1)))
+        W = xp.einsum("npu,npf->nuf", r, rows)
+        square = lambda g: xp.sum(weighted(g**2, weights), axis=0)  # noqa: E731
+        return self.to_matrix(square(W), square(xp.sum(r, axis=1)))
 
     def gradient_gram(self, r: Array, a: Array) -> Array:
         """<g_i, g_j> for every two samples, g_i = r_i^T expand(a_i) the gradient in W of one."""
@@ -148,7 +146,7 @@ class Layer:
             return (r @ r.T) * (rows @ rows.T)
         one_axis = (r.shape[0], self.positions)
         r, rows = r.reshape(*one_axis, -1), rows.reshape(*one_axis, -1)
-        g = jnp.einsum("npu,npf->nuf", r, rows).reshape(r.shape[0], -1)
+        g = xp.einsum("npu,npf->nuf", r, rows).reshape(r.shape[0], -1)
         return g @ g.T
 
     # Second moments.
@@ -160,8 +158,12 @@ class Layer:
     def gram_with_bias(self, a: Array, weights: Array | None) -> Array:
         """K with sum_i omega_i |A(D, a_i) + d|^2 = <[D d] K, [D d]>: the Gram matrix of [a, 1]."""
         rows = self.expand(a)
-        with_one = jnp.concatenate([rows, jnp.ones((*rows.shape[:-1], 1), rows.dtype)], axis=-1)
-        return self.unit_gram(with_one, weights)
+        column = self.unit_sum(rows, weights)[:, None]
+        ones = self.unit_count(mass(rows.shape[0], weights, rows.dtype)).reshape(1, 1)
+        below = xp.concatenate([column.T, ones], axis=1)
+        return xp.concatenate(
+            [xp.concatenate([self.unit_gram(rows, weights), column], axis=1), below]
+        )
 
     def unit_gram(self, r: Array, weights: Array | None) -> Array:
         """sum_i omega_i r_i r_i^T, the second moments of what arrives at the units."""
@@ -170,7 +172,9 @@ class Layer:
     def input_gram(self, W: Array) -> Array:
         """K with |A(W, d)|^2 = <d K, d> for every input d, which is one row of all its numbers."""
         n = prod(self.in_shape)
-        image = self.apply(W, jnp.eye(n, dtype=W.dtype).reshape(n, *self.in_shape)).reshape(n, -1)
+        image = self.apply(
+            W, namespace(W).eye(n, dtype=W.dtype).reshape(n, *self.in_shape)
+        ).reshape(n, -1)
         return image @ image.T
 
     def times_gram(self, D: Array, K: Array) -> Array:
@@ -189,7 +193,7 @@ class Layer:
 
     def unit_sum(self, r: Array, weights: Array | None) -> Array:
         """sum_i omega_i r_i for each unit: shaped like the bias, whose adjoint this is."""
-        return jnp.sum(weighted(r, weights), axis=tuple(range(r.ndim - 1)))
+        return xp.sum(weighted(r, weights), axis=tuple(range(r.ndim - 1)))
 
     def unit_count(self, mass: Array) -> Array:
         """What turns `unit_sum` into a mean: how often the bias enters p, `mass` all weights."""

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Self
 
-from jax import Array
-
+from dladmm.engine.arrays import Array
 from dladmm.terms.layers.base import Layer, Shape
 
 

@@ -12,10 +12,10 @@ digits of q in float32.
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
+
+from dladmm.engine.arrays import Array, xp
+from dladmm.engine.loops import repeat
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Loss:
 
     def stationarity(self, z: Array, y: Array, u: Array) -> Array:
         """The distance of -u to dR(z), elementwise: zero where Lemma 2 holds."""
-        return jnp.abs(self.gradient(z, y) + u)
+        return xp.abs(self.gradient(z, y) + u)
 
     def curvature_roots(self, z: Array, y: Array) -> Array | None:
         """Vectors c_k of each sample, (N, k, outputs), with sum_k c_k c_k^T the Hessian of R in z;
@@ -78,13 +78,13 @@ class Loss:
 
 def wright_omega(x: Array) -> Array:
     """The w > 0 with w + ln w = x, by Newton on that equation from an asymptotic start."""
-    w = jnp.where(x > 1, x - jnp.log(jnp.maximum(x, 1.0)), jnp.exp(jnp.minimum(x, 1.0) - 0.5))
-    w = jnp.maximum(w, np.finfo(x.dtype).tiny)
+    w = xp.where(x > 1, x - xp.log(xp.maximum(x, 1.0)), xp.exp(xp.minimum(x, 1.0) - 0.5))
+    w = xp.maximum(w, np.finfo(x.dtype).tiny)
 
-    def improve(_: int, w: Array) -> Array:
+    def improve(w: Array) -> Array:
         # In ln w the equation is convex and Newton cannot leave w > 0.
         # Kept above zero: at w = 0 the next log would give 0 * inf.
-        w = w * jnp.exp((x - w - jnp.log(w)) / (1 + w))
-        return jnp.maximum(w, np.finfo(x.dtype).tiny)
+        w = w * xp.exp((x - w - xp.log(w)) / (1 + w))
+        return xp.maximum(w, np.finfo(x.dtype).tiny)
 
-    return jax.lax.fori_loop(0, 6, improve, w)
+    return repeat(6, improve, w)

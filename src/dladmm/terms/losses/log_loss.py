@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
+from dladmm.engine.arrays import Array, softmax, xp
+from dladmm.engine.loops import branch, repeat, repeat_while
 from dladmm.terms.losses.base import Loss, wright_omega
 
 
@@ -30,21 +29,26 @@ class LogLoss(Loss):
         # Centred at the label, the value is log1p of a small sum: no cancellation near zero.
         # Chosen, not multiplied by y: jaxlib 0.10.2 gets such sums wrong under vmap on large arrays
         # (jax issue 39103).
-        gap = z - jnp.sum(jnp.where(y > 0, z, 0), axis=-1, keepdims=True)
-        top = jnp.maximum(jnp.max(gap, axis=-1), 0)
-        others = jnp.sum(jnp.where(y > 0, 0, jnp.exp(gap - top[:, None])), axis=-1)
-        return jnp.where(top > 0, top + jnp.log(jnp.exp(-top) + others), jnp.log1p(others))
+        gap = z - xp.sum(xp.where(y > 0, z, 0), axis=-1, keepdims=True)
+        top = xp.maximum(xp.max(gap, axis=-1), 0)
+        others = xp.sum(xp.where(y > 0, 0, xp.exp(gap - top[:, None])), axis=-1)
+        return xp.where(top > 0, top + xp.log(xp.exp(-top) + others), xp.log1p(others))
 
     def gradient(self, z: Array, y: Array) -> Array:
-        return _less_label(jax.nn.softmax(z, axis=-1), y, axis=-1)
+        return _less_label(softmax(z, axis=-1), y, axis=-1)
 
     def curvature_roots(self, z: Array, y: Array) -> Array:
-        """diag(p) - p p^T is sum_k p_k (e_k - p)(e_k - p)^T; for two classes one vector does."""
-        p = jax.nn.softmax(z, axis=-1)
-        if z.shape[-1] == 2:
-            root = jnp.sqrt(jnp.prod(p, axis=-1))
-            return jnp.stack([root, -root], axis=-1)[:, None, :]
-        return jnp.sqrt(p)[:, :, None] * (jnp.eye(z.shape[-1], dtype=z.dtype) - p[:, None, :])
+        """diag(p) - p p^T = L D L^T, one vector less than there are classes: with t_k the sum of
+        p_j over j >= k, D_k = p_k t_{k+1}/t_k and L_jk = -p_j/t_{k+1} for j > k."""
+        p, classes = softmax(z, axis=-1), z.shape[-1]
+        t = xp.flip(xp.cumsum(xp.flip(p, -1), axis=-1), -1)
+        later = xp.maximum(t[..., 1:], np.finfo(z.dtype).tiny)
+        D = p[..., :-1] * later / (p[..., :-1] + later)
+        below = np.triu(np.ones((classes - 1, classes), z.dtype), 1)
+        L = np.eye(classes - 1, classes, dtype=z.dtype) - below * (
+            p[:, None, :] / later[:, :, None]
+        )
+        return xp.sqrt(D)[:, :, None] * L
 
     def prox(self, q: Array, u: Array, y: Array, rho: Array, z: Array) -> tuple[Array, Array]:
         """Newton per sample, O(K) by Sherman-Morrison; a global start where that is too slow."""
@@ -53,10 +57,10 @@ class LogLoss(Loss):
 
         def attempt(carry: Any) -> Any:
             tries, z, iterations, solved = carry
-            z = jax.lax.cond(
+            z = branch(
                 tries == 0,
                 lambda z: z,
-                lambda z: jnp.where(solved, z, self._wright_omega(q, u, y, rho)),
+                lambda z: xp.where(solved, z, self._wright_omega(q, u, y, rho)),
                 z,
             )
             z, more, solved = self._newton(q, u, y, rho, z)
@@ -64,11 +68,11 @@ class LogLoss(Loss):
 
         def unfinished(carry: Any) -> Array:
             tries, _, _, solved = carry
-            return (tries < 2) & ~jnp.all(solved)
+            return (tries < 2) & ~xp.all(solved)
 
-        none = jnp.zeros((), jnp.int32)
-        start = (none, z, none, jnp.zeros((1, z.shape[1]), bool))
-        _, z, iterations, _ = jax.lax.while_loop(unfinished, attempt, start)
+        none = np.zeros((), np.int32)
+        start = (none, z, none, np.zeros((1, z.shape[1]), bool))
+        _, z, iterations, _ = repeat_while(unfinished, attempt, start)
         return z.T, iterations
 
     def _newton(
@@ -78,11 +82,11 @@ class LogLoss(Loss):
         eps = np.finfo(z.dtype).eps
 
         def model(z: Array) -> tuple[Array, Array, Array]:
-            p = jax.nn.softmax(z, axis=0)
+            p = softmax(z, axis=0)
             dR = _less_label(p, y, axis=0)
             pull = rho * (z - q)
             g = dR + u + pull
-            rounding = jnp.abs(dR) + jnp.abs(u) + jnp.abs(pull) + rho * jnp.abs(z)
+            rounding = xp.abs(dR) + xp.abs(u) + xp.abs(pull) + rho * xp.abs(z)
             size, noise = _norm(g), eps * _norm(rounding)
             d = p + rho
             h, s = g / d, p / d
@@ -92,7 +96,7 @@ class LogLoss(Loss):
 
         def unfinished(carry: Any) -> Array:
             k, _, _, solved, *_ = carry
-            return (k < self.max_iter) & ~jnp.all(solved)
+            return (k < self.max_iter) & ~xp.all(solved)
 
         def advance(carry: Any) -> Any:
             k, z, size, solved, step, scale = carry
@@ -103,16 +107,16 @@ class LogLoss(Loss):
             stalled = ~better & (size <= 256 * t_noise)
             return (
                 k + 1,
-                jnp.where(better, trial, z),
-                jnp.where(better, t_size, size),
+                xp.where(better, trial, z),
+                xp.where(better, t_size, size),
                 solved | stalled | (better & (t_size <= 4 * t_noise)),
-                jnp.where(better, t_step, step),
-                jnp.where(better, jnp.minimum(1.0, 2 * scale), scale / 2),
+                xp.where(better, t_step, step),
+                xp.where(better, xp.minimum(1.0, 2 * scale), scale / 2),
             )
 
         size, noise, step = model(z)
-        start = (jnp.zeros((), jnp.int32), z, size, size <= 4 * noise, step, jnp.ones_like(size))
-        k, z, _, solved, *_ = jax.lax.while_loop(unfinished, advance, start)
+        start = (np.zeros((), np.int32), z, size, size <= 4 * noise, step, xp.ones_like(size))
+        k, z, _, solved, *_ = repeat_while(unfinished, advance, start)
         return z, k, solved
 
     def _wright_omega(self, q: Array, u: Array, y: Array, rho: Array) -> Array:
@@ -121,30 +125,30 @@ class LogLoss(Loss):
         s is the root of sum_j p_j = 1, a convex decreasing function of s, by scalar Newton from
         the left, where it climbs monotonically.
         """
-        c = q + (y - u) / rho - jnp.log(rho)
-        s = jnp.max(c, 0, keepdims=True) - 1 / rho + jnp.log(rho)
+        c = q + (y - u) / rho - xp.log(rho)
+        s = xp.max(c, 0, keepdims=True) - 1 / rho + xp.log(rho)
 
-        def climb(_: int, s: Array) -> Array:
+        def climb(s: Array) -> Array:
             w = wright_omega(c - s)
             excess = _over_classes(w) - 1 / rho
             return s + excess / _over_classes(w / (1 + w))
 
-        s = jax.lax.fori_loop(0, 12, climb, s)
+        s = repeat(12, climb, s)
         return q + (y - u) / rho - wright_omega(c - s)
 
     def predict(self, z: Array) -> Array:
-        return jax.nn.softmax(z, axis=-1)
+        return softmax(z, axis=-1)
 
 
 def _less_label(p: Array, y: Array, axis: int) -> Array:
     """p - y; at the label p - 1 is minus the sum of the others: exact where it would cancel."""
     wrong = (1 - y) * p
-    return wrong - y * jnp.sum(wrong, axis=axis, keepdims=True)
+    return wrong - y * xp.sum(wrong, axis=axis, keepdims=True)
 
 
 def _over_classes(v: Array) -> Array:
-    return jnp.sum(v, axis=0, keepdims=True)
+    return xp.sum(v, axis=0, keepdims=True)
 
 
 def _norm(v: Array) -> Array:
-    return jnp.sqrt(_over_classes(v * v))
+    return xp.sqrt(_over_classes(v * v))

@@ -3,11 +3,10 @@
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
+from dladmm.engine.arrays import Array, sigmoid, softplus, xp
+from dladmm.engine.loops import repeat
 from dladmm.terms.losses.base import Loss, wright_omega
 
 
@@ -35,13 +34,11 @@ class Separable(Loss):
         """A vector for each output, whose Hessian does not mix them."""
         bend = self.bend(z, y)
         return (
-            None
-            if bend is None
-            else jnp.sqrt(bend)[:, :, None] * jnp.eye(z.shape[1], dtype=z.dtype)
+            None if bend is None else xp.sqrt(bend)[:, :, None] * np.eye(z.shape[1], dtype=z.dtype)
         )
 
     def value(self, z: Array, y: Array) -> Array:
-        return jnp.sum(self.pointwise(z, y), axis=-1)
+        return xp.sum(self.pointwise(z, y), axis=-1)
 
     def gradient(self, z: Array, y: Array) -> Array:
         """The subgradient in the middle at a kink."""
@@ -50,10 +47,10 @@ class Separable(Loss):
 
     def stationarity(self, z: Array, y: Array, u: Array) -> Array:
         left, right = self.slopes(z, y)
-        return jnp.maximum(jnp.maximum(left + u, -u - right), 0)
+        return xp.maximum(xp.maximum(left + u, -u - right), 0)
 
     def prox(self, q: Array, u: Array, y: Array, rho: Array, z: Array) -> tuple[Array, Array]:
-        return self.pointwise_prox(q, u, y, rho), jnp.zeros((), jnp.int32)
+        return self.pointwise_prox(q, u, y, rho), np.zeros((), np.int32)
 
 
 @dataclass(frozen=True)
@@ -80,11 +77,11 @@ class BinaryLogLoss(OneVsRest):
     lipschitz: ClassVar[float] = 0.25
 
     def pointwise(self, z: Array, y: Array) -> Array:
-        return jax.nn.softplus((1 - 2 * y) * z)
+        return softplus((1 - 2 * y) * z)
 
     def slopes(self, z: Array, y: Array) -> tuple[Array, Array]:
         sign = 1 - 2 * y
-        slope = sign * jax.nn.sigmoid(sign * z)
+        slope = sign * sigmoid(sign * z)
         return slope, slope
 
     def pointwise_prox(self, q: Array, u: Array, y: Array, rho: Array) -> Array:
@@ -92,24 +89,24 @@ class BinaryLogLoss(OneVsRest):
         sign = 2 * y - 1
         q, u = sign * q, sign * u
 
-        def improve(_: int, bracket: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        def improve(bracket: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
             low, high, t = bracket
-            p = jax.nn.sigmoid(-t)
+            p = sigmoid(-t)
             g = rho * (t - q) + u - p
-            low, high = jnp.where(g < 0, t, low), jnp.where(g > 0, t, high)
+            low, high = xp.where(g < 0, t, low), xp.where(g > 0, t, high)
             trial = t - g / (rho + p * (1 - p))
             inside = (trial >= low) & (trial <= high)
-            return low, high, jnp.where(g == 0, t, jnp.where(inside, trial, (low + high) / 2))
+            return low, high, xp.where(g == 0, t, xp.where(inside, trial, (low + high) / 2))
 
         low, high = q - u / rho, q + (1 - u) / rho
-        start = jnp.clip(jnp.zeros_like(q), low, high)
-        return sign * jax.lax.fori_loop(0, 40, improve, (low, high, start))[2]
+        start = xp.clip(xp.zeros_like(q), low, high)
+        return sign * repeat(40, improve, (low, high, start))[2]
 
     def bend(self, z: Array, y: Array) -> Array:
-        return jax.nn.sigmoid(z) * jax.nn.sigmoid(-z)
+        return sigmoid(z) * sigmoid(-z)
 
     def predict(self, z: Array) -> Array:
-        return jax.nn.sigmoid(z)
+        return sigmoid(z)
 
 
 @dataclass(frozen=True)
@@ -119,20 +116,20 @@ class Hinge(OneVsRest):
     name: ClassVar[str] = "hinge"
 
     def pointwise(self, z: Array, y: Array) -> Array:
-        return jnp.maximum(1 - (2 * y - 1) * z, 0)
+        return xp.maximum(1 - (2 * y - 1) * z, 0)
 
     def slopes(self, z: Array, y: Array) -> tuple[Array, Array]:
         sign = 2 * y - 1
         margin = sign * z
-        before = jnp.where(margin <= 1, -1.0, 0.0)  # in the direction of the margin
-        after = jnp.where(margin < 1, -1.0, 0.0)
-        return jnp.where(sign > 0, before, -after), jnp.where(sign > 0, after, -before)
+        before = -(margin <= 1).astype(z.dtype)  # in the direction of the margin
+        after = -(margin < 1).astype(z.dtype)
+        return xp.where(sign > 0, before, -after), xp.where(sign > 0, after, -before)
 
     def pointwise_prox(self, q: Array, u: Array, y: Array, rho: Array) -> Array:
         sign = 2 * y - 1
         q, u = sign * q, sign * u
         flat, steep = q - u / rho, q + (1 - u) / rho
-        return sign * jnp.where(flat >= 1, flat, jnp.minimum(steep, 1))
+        return sign * xp.where(flat >= 1, flat, xp.minimum(steep, 1))
 
 
 @dataclass(frozen=True)
@@ -163,18 +160,18 @@ class Huber(Distance):
         return centre, scale, replace(self, delta=self.delta / scale)
 
     def pointwise(self, z: Array, y: Array) -> Array:
-        size = jnp.abs(z - y)
-        inner = jnp.minimum(size, self.delta)
+        size = xp.abs(z - y)
+        inner = xp.minimum(size, self.delta)
         return inner * (size - inner / 2)
 
     def slopes(self, z: Array, y: Array) -> tuple[Array, Array]:
-        slope = jnp.clip(z - y, -self.delta, self.delta)
+        slope = xp.clip(z - y, -self.delta, self.delta)
         return slope, slope
 
     def pointwise_prox(self, q: Array, u: Array, y: Array, rho: Array) -> Array:
         inner = q + (y - u - q) / (1 + rho)
-        outer = q - (u + self.delta * jnp.sign(inner - y)) / rho
-        return jnp.where(jnp.abs(inner - y) <= self.delta, inner, outer)
+        outer = q - (u + self.delta * xp.sign(inner - y)) / rho
+        return xp.where(xp.abs(inner - y) <= self.delta, inner, outer)
 
 
 @dataclass(frozen=True)
@@ -192,16 +189,16 @@ class Quantile(Distance):
 
     def pointwise(self, z: Array, y: Array) -> Array:
         d = z - y
-        return self._weight * jnp.maximum((1 - self.quantile) * d, -self.quantile * d)
+        return self._weight * xp.maximum((1 - self.quantile) * d, -self.quantile * d)
 
     def slopes(self, z: Array, y: Array) -> tuple[Array, Array]:
-        down, up = -self._weight * self.quantile, self._weight * (1 - self.quantile)
-        return jnp.where(z > y, up, down), jnp.where(z >= y, up, down)
+        down, up = np.asarray([-self.quantile, 1 - self.quantile], z.dtype) * self._weight
+        return xp.where(z > y, up, down), xp.where(z >= y, up, down)
 
     def pointwise_prox(self, q: Array, u: Array, y: Array, rho: Array) -> Array:
         above = q - (u + self._weight * (1 - self.quantile)) / rho
         below = q - (u - self._weight * self.quantile) / rho
-        return jnp.where(above > y, above, jnp.where(below < y, below, y))
+        return xp.where(above > y, above, xp.where(below < y, below, y))
 
 
 @dataclass(frozen=True)
@@ -222,26 +219,26 @@ class Poisson(Separable):
             )
 
     def pointwise(self, z: Array, y: Array) -> Array:
-        return jnp.exp(z) - y * z
+        return xp.exp(z) - y * z
 
     def slopes(self, z: Array, y: Array) -> tuple[Array, Array]:
-        slope = jnp.exp(z) - y
+        slope = xp.exp(z) - y
         return slope, slope
 
     def bend(self, z: Array, y: Array) -> Array:
-        return jnp.exp(z)
+        return xp.exp(z)
 
     def pointwise_prox(self, q: Array, u: Array, y: Array, rho: Array) -> Array:
         """exp(z) = rho w, w = omega(q + (y - u)/rho - ln rho), omega the Wright omega function."""
         centre = q + (y - u) / rho
-        w = wright_omega(centre - jnp.log(rho))
-        return jnp.where(w > 1, jnp.log(rho * w), centre - w)
+        w = wright_omega(centre - xp.log(rho))
+        return xp.where(w > 1, xp.log(rho * w), centre - w)
 
     def predict(self, z: Array) -> Array:
-        return jnp.exp(z)
+        return xp.exp(z)
 
     def initial_output(self, y: Array) -> Array:
-        return jnp.log(y + 0.5)
+        return xp.log(y + 0.5)
 
 
 @dataclass(frozen=True)
@@ -252,7 +249,7 @@ class SquaredError(Distance):
     has_noise_level: ClassVar[bool] = True
 
     def bend(self, z: Array, y: Array) -> Array:
-        return jnp.ones_like(z)
+        return xp.ones_like(z)
 
     def pointwise(self, z: Array, y: Array) -> Array:
         return (z - y) ** 2 / 2

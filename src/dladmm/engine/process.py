@@ -3,13 +3,20 @@
 import ctypes
 import os
 import sys
+from functools import lru_cache
 from typing import Any
+
+import numpy as np
+import platformdirs
 
 # Parameters of mallopt (their numbers in <malloc.h>), each with the variable by which users set it.
 GLIBC_SETTINGS = {
     "MALLOC_MMAP_THRESHOLD_": (-3, 4 * 2**20),
     "MALLOC_TRIM_THRESHOLD_": (-1, 8 * 2**20),
 }
+
+
+CACHE_BYTES = 2**30  # of compiled programs, at most
 
 
 def respect_thread_limits() -> None:
@@ -24,12 +31,19 @@ def respect_thread_limits() -> None:
 
 
 def keep_compiled_programs() -> None:
-    """With DLADMM_CACHE=folder, compiled programs are kept there for later processes."""
-    folder = os.environ.get("DLADMM_CACHE", "")
-    if folder:
-        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", folder)
-        # JAX keeps what took a second; an iteration on a small table takes less and is worth it.
-        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+    """Keep what JAX compiles for later processes, in the user's cache folder.
+
+    DLADMM_CACHE names another folder, or turns it off; a folder that JAX was given stays.
+    With a limit JAX takes a lock for every program it reads or writes, so that processes may share
+    them, and drops those not used for longest.
+    """
+    folder = os.environ.get("DLADMM_CACHE", "") or platformdirs.user_cache_dir("dladmm")
+    if folder.lower() == "off" or "JAX_COMPILATION_CACHE_DIR" in os.environ:
+        return
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = folder
+    os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(CACHE_BYTES))
+    # JAX keeps what took a second; an iteration on a small table takes less and is worth it.
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
 
 def return_large_arrays() -> None:
@@ -43,6 +57,16 @@ def return_large_arrays() -> None:
     for variable, (parameter, value) in GLIBC_SETTINGS.items():
         if mallopt is not None and not asked_otherwise and variable not in os.environ:
             mallopt(parameter, value)
+
+
+@lru_cache
+def reuse_freed_memory() -> None:
+    """Let arrays of up to 32 MB take over the memory of freed ones (glibc), once for a process.
+
+    glibc keeps blocks as large as the largest that it has seen freed. Until then each array of a
+    small fit is given to the system and asked for again, which costs a fifth of the fit.
+    """
+    np.empty(32 * 2**20 - 2**16, np.uint8)  # freed at once, and never touched
 
 
 def return_freed_memory() -> None:

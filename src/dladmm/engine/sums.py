@@ -1,7 +1,8 @@
 """Sums over samples and over units, with sample weights omega_i."""
 
-import jax.numpy as jnp
-from jax import Array
+import numpy as np
+
+from dladmm.engine.arrays import Array, xp
 
 
 def weighted(v: Array, weights: Array | None) -> Array:
@@ -11,17 +12,17 @@ def weighted(v: Array, weights: Array | None) -> Array:
 
 def inner(v: Array, w: Array) -> Array:
     """<v_i, w_i> for each sample or unit i, the first axis, shaped to broadcast against both."""
-    return jnp.sum(v * w, axis=tuple(range(1, v.ndim)), keepdims=True)
+    return xp.sum(v * w, axis=tuple(range(1, v.ndim)), keepdims=True)
 
 
 def total(v: Array, weights: Array | None) -> Array:
     """sum_i omega_i v_i over samples and everything else."""
-    return jnp.sum(weighted(v, weights))
+    return xp.sum(weighted(v, weights))
 
 
-def mass(n_samples: int, weights: Array | None, dtype: jnp.dtype) -> Array:
+def mass(n_samples: int, weights: Array | None, dtype: np.dtype) -> Array:
     """sum_i omega_i: what a mean over samples divides by."""
-    return jnp.asarray(n_samples, dtype) if weights is None else jnp.sum(weights)
+    return np.asarray(n_samples, dtype) if weights is None else xp.sum(weights)
 
 
 def flat_rows(v: Array) -> Array:

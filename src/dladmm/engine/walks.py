@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
-from jax import Array
-from jax.sharding import Mesh
+import numpy as np
 
-from dladmm.terms.sums import mass, total
+from dladmm.engine import trees
+from dladmm.engine.arrays import Array, is_jax, load_jax, namespace, xp
+from dladmm.engine.sums import mass, total
+from dladmm.engine.trees import STATIC
+
+if TYPE_CHECKING:
+    from jax.sharding import Mesh
 
 # Rows per block: large enough for efficient products, small enough for the outer caches.
 BLOCK_ROWS = 1500
@@ -25,7 +28,6 @@ BLOCK_ROWS = 1500
 # Numbers of an array that is read whole rather than by blocks, since the outer caches hold it.
 CACHED = 2**22
 
-STATIC = {"static": True}  # of a field: what a program is compiled for, not its data
 AXIS = "data"  # the axis of a mesh that the samples are spread over
 
 
@@ -36,11 +38,19 @@ class Folded(NamedTuple):
     least: Any = ()
     most: Any = ()
 
+    def joined(self, other: Folded) -> Folded:
+        """What two parts of the samples give together."""
+        return Folded(
+            trees.map(xp.add, self.sum, other.sum),
+            trees.map(xp.minimum, self.least, other.least),
+            trees.map(xp.maximum, self.most, other.most),
+        )
+
 
 Body = Callable[[Array | None, Any, Any], tuple[Any, Folded]]
 
 
-@jax.tree_util.register_dataclass
+@trees.register
 @dataclass(frozen=True)
 class Samples:
     """The sample weights (None: all 1), the number of equal blocks the rows are cut into, and the
@@ -68,28 +78,10 @@ class Samples:
     def _walk_own(self, body: Body, updated: Any, read: Any) -> tuple[Any, Folded]:
         if self.blocks == 1:
             return body(self.weights, updated, read)
-        rows = jax.tree.leaves((updated, read))[0].shape[0] // self.blocks
-
-        def block(tree: Any, i: Array | int) -> Any:
-            cut = partial(jax.lax.dynamic_slice_in_dim, start_index=i * rows, slice_size=rows)
-            return jax.tree.map(cut, tree)
-
-        def advance(i: Array, carry: tuple[Any, Folded]) -> tuple[Any, Folded]:
-            updated, folded = carry
-            new, part = body(*block((self.weights, updated, read), i))
-            put = partial(jax.lax.dynamic_update_slice_in_dim, start_index=i * rows, axis=0)
-            updated = jax.tree.map(put, updated, new)
-            return updated, Folded(
-                jax.tree.map(jnp.add, folded.sum, part.sum),
-                jax.tree.map(jnp.minimum, folded.least, part.least),
-                jax.tree.map(jnp.maximum, folded.most, part.most),
-            )
-
-        shapes = jax.eval_shape(lambda: body(*block((self.weights, updated, read), 0))[1])
-        zeros = partial(jax.tree.map, lambda v: jnp.zeros(v.shape, v.dtype))
-        infinite = partial(jax.tree.map, lambda v: jnp.full(v.shape, jnp.inf, v.dtype))
-        start = Folded(zeros(shapes.sum), infinite(shapes.least), zeros(shapes.most))
-        return jax.lax.fori_loop(0, self.blocks, advance, (updated, start))
+        first = next(trees.leaves((updated, read)))
+        rows = first.shape[0] // self.blocks
+        walk = _compiled_walk if is_jax(first) else _eager_walk
+        return walk(body, updated, (self.weights, read), self.blocks, rows)
 
     def at_once(self, v: Array) -> Samples:
         """The same samples, in one block if the caches hold all of `v`."""
@@ -97,17 +89,17 @@ class Samples:
 
     def sum(self, parts: Any) -> Any:
         """The sum over devices of what each has summed over its own rows."""
-        return parts if self.mesh is None else jax.lax.psum(parts, AXIS)
+        return parts if self.mesh is None else load_jax().lax.psum(parts, AXIS)
 
     def least(self, parts: Any) -> Any:
-        return parts if self.mesh is None else jax.lax.pmin(parts, AXIS)
+        return parts if self.mesh is None else load_jax().lax.pmin(parts, AXIS)
 
     def most(self, parts: Any) -> Any:
-        return parts if self.mesh is None else jax.lax.pmax(parts, AXIS)
+        return parts if self.mesh is None else load_jax().lax.pmax(parts, AXIS)
 
     def gathered(self, rows: Array) -> Array:
         """The rows of every device, one device after the other."""
-        return rows if self.mesh is None else jax.lax.all_gather(rows, AXIS, tiled=True)
+        return rows if self.mesh is None else load_jax().lax.all_gather(rows, AXIS, tiled=True)
 
     def total(self, v: Array) -> Array:
         """sum_i omega_i v_i over all samples and everything else."""
@@ -117,9 +109,49 @@ class Samples:
         """sum_i omega_i over all samples, of whose rows `v` has one each."""
         return self.sum(mass(v.shape[0], self.weights, v.dtype))
 
-    def first_row(self, rows: int) -> Array | int:
-        """The place among all samples of the first of this device's `rows`."""
-        return 0 if self.mesh is None else rows * jax.lax.axis_index(AXIS)
+    def places(self, rows: Array) -> Array:
+        """The place of each of this device's rows among all samples."""
+        n = rows.shape[0]
+        own = namespace(rows).arange(n)
+        return own if self.mesh is None else own + n * load_jax().lax.axis_index(AXIS)
+
+
+def _compiled_walk(body: Body, updated: Any, others: Any, blocks: int, rows: int) -> Any:
+    """A loop of the program, whose blocks are written to where they lie."""
+    jax = load_jax()
+    jnp, lax = jax.numpy, jax.lax
+
+    def at(i: Array | int, updated: Any) -> tuple[Any, Folded]:
+        cut = partial(lax.dynamic_slice_in_dim, start_index=i * rows, slice_size=rows)
+        weights, read = trees.map(cut, others)
+        return body(weights, trees.map(cut, updated), read)
+
+    def advance(i: Array, carry: tuple[Any, Folded]) -> tuple[Any, Folded]:
+        updated, folded = carry
+        new, part = at(i, updated)
+        put = partial(lax.dynamic_update_slice_in_dim, start_index=i * rows, axis=0)
+        return trees.map(put, updated, new), folded.joined(part)
+
+    shapes = jax.eval_shape(lambda: at(0, updated)[1])
+    full = lambda value, tree: trees.map(lambda v: jnp.full(v.shape, value, v.dtype), tree)  # noqa: E731
+    start = Folded(full(0, shapes.sum), full(jnp.inf, shapes.least), full(0, shapes.most))
+    return lax.fori_loop(0, blocks, advance, (updated, start))
+
+
+def _eager_walk(body: Body, updated: Any, others: Any, blocks: int, rows: int) -> Any:
+    """The same, written to memory of its own: nothing says that the old rows are not needed."""
+    written, folded = trees.map(np.empty_like, updated), None
+    for i in range(blocks):
+        cut = partial(_rows, slice(i * rows, (i + 1) * rows))
+        weights, read = trees.map(cut, others)
+        new, part = body(weights, trees.map(cut, updated), read)
+        trees.map(np.copyto, trees.map(cut, written), new)
+        folded = part if folded is None else folded.joined(part)
+    return written, folded
+
+
+def _rows(which: slice, v: np.ndarray) -> np.ndarray:
+    return v[which]
 
 
 def blocks_for(n_samples: int) -> tuple[int, int]:

@@ -1,0 +1,40 @@
+"""Which engine a run computes with.
+
+NumPy begins at once; JAX compiles first, a few seconds for each shape of network and data, and is
+faster from then on. "auto" takes NumPy where the products of a whole run cost less than that.
+"""
+
+from dladmm.core.method import Method
+from dladmm.core.options import Options
+from dladmm.engine.devices import Engine, make_mesh
+from dladmm.engine.processes import process_count
+
+# Multiplications and additions of a run from which JAX is done sooner, compilation included, as
+# `dladmm bench engines` finds it on two cores: docs/performance.md.
+CROSSING = 3e11
+SHARED = 3e8  # of an iteration, from which its products are worth sharing between cores
+ITERATIONS = 60  # what most runs make before nothing is left to gain
+
+
+def chosen_engine(method: Method, options: Options, n_samples: int) -> Engine:
+    """The engine of these options for so many samples of this process; ValueError where NumPy is
+    asked for what it cannot do. It does not depend on what a run that goes on may change."""
+    reason = why_jax(method, options)
+    if options.engine == "numpy" and reason:
+        raise ValueError(f"engine='numpy' {reason}; expected 'auto' or 'jax'")
+    flops = method.iteration_flops(n_samples)
+    takes_long = flops * ITERATIONS > CROSSING
+    if reason or options.engine == "jax" or (options.engine == "auto" and takes_long):
+        return Engine(True, make_mesh(options.devices))
+    return Engine(False, one_thread=flops < SHARED)
+
+
+def why_jax(method: Method, options: Options) -> str:
+    """What NumPy cannot do of this run, in words; empty where it can do all of it."""
+    if process_count() > 1:
+        return "works in one process"
+    if options.devices is not None:
+        return f"has no devices, but devices={options.devices!r}"
+    if method.problem.needs_jax:
+        return "cannot compute a term of this network, which needs JAX"
+    return ""

@@ -1,0 +1,200 @@
+"""Where a run computes: with NumPy, or with JAX on one device or on a mesh of them.
+
+Rows of x, y, z, a, p and u are spread over the mesh's `data` axis; the network is on every device.
+`spread` runs a function on each device's own rows by `shard_map`: only what goes through `Samples`
+crosses between devices, as all-reduces whose size does not depend on the number of samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from dladmm.engine import trees
+from dladmm.engine.arrays import Array, load_jax
+from dladmm.engine.process import reuse_freed_memory
+from dladmm.engine.processes import over_processes, process_count, process_index
+from dladmm.engine.walks import AXIS, Samples, blocks_for
+
+if TYPE_CHECKING:
+    from jax.sharding import Mesh
+
+# Where an array lives on a mesh: its rows spread over the devices, or all of it on each.
+ROWS, EVERYWHERE = "rows", "everywhere"
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What computes a run: NumPy, or JAX on the devices of a mesh, or on one where that is None.
+
+    one_thread: whether NumPy's products are too small to be shared between cores.
+    """
+
+    is_jax: bool
+    mesh: Mesh | None = None
+    one_thread: bool = False
+
+    @property
+    def name(self) -> str:
+        return "jax" if self.is_jax else "numpy"
+
+    @property
+    def devices(self) -> int:
+        """How many devices this process has."""
+        return 1 if self.mesh is None else len(self.mesh.local_devices)
+
+    @contextmanager
+    def computing(self, dtype: str) -> Iterator[None]:
+        """While it computes in this dtype. A context, not a configuration: the caller's settings of
+        JAX, and the threads of NumPy's library, are theirs again afterwards."""
+        if self.is_jax:
+            with load_jax().enable_x64(dtype == "float64"):
+                yield
+            return
+        reuse_freed_memory()
+        threads = blas().limit(limits=1, user_api="blas") if self.one_thread else nullcontext()
+        # Where numbers overflow, the records of a run say so.
+        with threads, np.errstate(all="ignore"):
+            yield
+
+    def place_rows(self, v: np.ndarray, rows: int, filling: str = "edge") -> Array:
+        """This process's rows on its devices, `rows` on each; `filling` is np.pad's mode."""
+        missing = rows * self.devices - v.shape[0]
+        if missing:
+            mode: Any = filling if v.shape[0] else "constant"
+            v = np.pad(v, ((0, missing), *((0, 0),) * (v.ndim - 1)), mode=mode)
+        return self._placed(v, ROWS)
+
+    def replicate(self, tree: Any) -> Any:
+        """Arrays that are the same in every process, on every device."""
+        return trees.map(lambda v: self._placed(v, EVERYWHERE), tree)
+
+    def _placed(self, v: Any, where: str) -> Array:
+        if not self.is_jax:
+            return np.asarray(v)
+        jax = load_jax()
+        if self.mesh is None:
+            return jax.numpy.asarray(v)
+        sharding = jax.sharding.NamedSharding(self.mesh, _spec(where))
+        return jax.make_array_from_process_local_data(sharding, np.asarray(v))
+
+
+NUMPY, JAX = Engine(False), Engine(True)
+
+
+@lru_cache
+def blas() -> ThreadpoolController:
+    """The libraries that multiply matrices for NumPy and SciPy; finding them takes a moment."""
+    return ThreadpoolController()
+
+
+def _spec(where: str) -> Any:
+    from jax.sharding import PartitionSpec
+
+    return PartitionSpec(AXIS) if where == ROWS else PartitionSpec()
+
+
+def spread(
+    samples: Samples, function: Callable[..., Any], into: tuple[Any, ...], out: Any
+) -> Callable[..., Any]:
+    """`function` on every device's own rows; without a mesh it is the function itself.
+
+    `into` and `out` say where arguments and results live: trees of ROWS and EVERYWHERE.
+    """
+    if samples.mesh is None:
+        return function
+    # What is the same everywhere comes from all-reduces; JAX's check does not see it through loops.
+    return load_jax().shard_map(
+        function,
+        mesh=samples.mesh,
+        in_specs=trees.map(_spec, into),
+        out_specs=trees.map(_spec, out),
+        check_vma=False,
+    )
+
+
+def make_mesh(devices: Any) -> Mesh | None:
+    """The mesh of `devices`: None for one device, a count, a list of devices, or a mesh itself.
+
+    A run of several processes uses every device of all of them unless a mesh says otherwise.
+    """
+    if devices is None and process_count() == 1:
+        return None
+    jax = load_jax()
+    if isinstance(devices, jax.sharding.Mesh):
+        if tuple(devices.axis_names) != (AXIS,):
+            raise ValueError(
+                f"devices is a mesh with axes {devices.axis_names}; expected one axis {AXIS!r}"
+            )
+        return _mesh(devices.devices.tolist())
+    known = jax.devices()
+    if devices is None:
+        return _mesh(known)
+    if isinstance(devices, int | np.integer) and not isinstance(devices, bool):
+        if not 1 <= devices <= len(known):
+            raise ValueError(
+                f"devices={devices!r} is not valid; expected a number from 1 to {len(known)}, the"
+                f" {known[0].platform} devices there are"
+            )
+        return _mesh(known[: int(devices)])
+    if isinstance(devices, Sequence) and devices and all(d in known for d in devices):
+        return _mesh(devices)
+    raise ValueError(
+        f"devices={devices!r} is not valid; expected a count, a list of JAX devices, or a mesh"
+    )
+
+
+def _mesh(devices: Sequence[Any]) -> Mesh:
+    owners = [device.process_index for device in devices]
+    without = set(range(process_count())) - set(owners)
+    if without:
+        raise ValueError(
+            f"devices has none of process {min(without)}; expected some of every process, or None"
+        )
+    turns = [owner for owner, _ in groupby(owners)]
+    if len(turns) > len(set(turns)):
+        raise ValueError(
+            f"devices are of processes {owners}; expected those of a process one after the other,"
+            " since it holds rows that are"
+        )
+    return load_jax().sharding.Mesh(np.asarray(devices, dtype=object), (AXIS,))
+
+
+def layout(n_samples: int, mesh: Mesh | None) -> tuple[int, int]:
+    """(blocks, rows) of each device for this many samples in all."""
+    own = max(1, -(-n_samples // (1 if mesh is None else mesh.size)))
+    blocks, padding = blocks_for(own)
+    return blocks, own + padding
+
+
+def own_rows(n_samples: int, mesh: Mesh | None) -> slice:
+    """Which of all rows this process holds: those of its devices, in the order of the mesh."""
+    if mesh is None:
+        return slice(0, n_samples)
+    _, rows = layout(n_samples, mesh)
+    owners = [device.process_index for device in mesh.devices.flat]
+    begins = {process: rows * owners.index(process) for process in set(owners)}
+    if len(begins) > 1 and max(begins.values()) >= n_samples:
+        raise ValueError(
+            f"there are {n_samples} rows for {len(begins)} processes; expected some for each"
+        )
+    mine = begins[process_index()]
+    return slice(min(n_samples, mine), min(n_samples, mine + rows * len(mesh.local_devices)))
+
+
+def layout_of_own(n_own: int, engine: Engine) -> tuple[int, int, int]:
+    """(blocks, rows) of each device where every process has brought some rows, and their sum.
+
+    For the rows that `own_rows` gives this is `layout`; others leave gaps between processes, which
+    are filled like the end.
+    """
+    brought = over_processes([n_own, engine.devices])
+    blocks, padding = blocks_for(most := int(np.max(-(-brought[:, 0] // brought[:, 1]))))
+    return blocks, most + padding, int(brought[:, 0].sum())
