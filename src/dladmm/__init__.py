@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 respect_thread_limits()
 keep_compiled_programs()
 
-# Loaded when first asked for: JAX takes a second, which `dladmm --help` need not wait for.
+# Loaded when first asked for: scikit-learn takes a second, which `dladmm --help` need not wait for.
 _HOME = {
     "Certificate": "dladmm.core.certificate",
     "Checkpoints": "dladmm.io.checkpoints",

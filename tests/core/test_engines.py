@@ -31,7 +31,7 @@ def run(engine, activation="tanh", loss="log_loss", regularizer="l2", layers=Non
     layers = layers or (Dense((6,), 7), Dense((7,), 3))
     n = options.pop("n", 60)
     problem = Problem.of_layers(layers, activation, loss, regularizer)
-    how = {"max_iter": 20, "tol": None, "dtype": "float64", "engine": engine, "seed": 2} | options
+    how = {"max_iter": 20, "tol": None, "dtype": "float64", "engine": engine, "seed": 4} | options
     return solve(problem, inputs(n), targets(loss, n), options=Options(**how))
 
 
@@ -55,8 +55,9 @@ def agree(dtype="float64", within=None, **terms):
     return one
 
 
-# Every registered term, among others that are smooth: where a loss is flat or a constraint binds,
-# rounding decides which way a run goes, on any engine.
+# Every registered term, among others that are smooth: where a loss is flat, a constraint binds or a
+# unit is on the edge of two levels, rounding decides which way a run goes, on any engine. The start
+# is one from which that does not happen within 20 iterations.
 TERMS = [
     {kind: name}
     for kind, registry in (
@@ -121,7 +122,7 @@ def test_runs_of_several_blocks_of_samples_agree(method):
 
 
 def test_a_run_that_differs_is_told_apart():
-    assert apart(run("numpy"), run("numpy", seed=1)) > 1e3 * FLOAT32_ENGINES
+    assert apart(run("numpy"), run("numpy", seed=0)) > 1e3 * FLOAT32_ENGINES
     assert apart(run("numpy"), run("jax", regularizer="none")) > ENGINES
 
 

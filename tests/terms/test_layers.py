@@ -145,11 +145,14 @@ def squared_gradient_error(layer):
     return float(jnp.abs(found - expected).max() / expected.max())
 
 
-def gradient_gram_error(layer):
-    """Against inner products of `jax.grad` for each sample alone."""
+def gradient_gram_error(layer, each=1):
+    """Against inner products of `jax.grad` for each row of r alone, of which a sample has `each`."""
     W, _, a, r = drawn(layer, seed=3)
+    n = N // each
+    a, r = a[:n], r[: n * each]
     value = lambda W, a_i, r_i: jnp.sum(r_i * layer.apply(W, a_i[None])[0])  # noqa: E731
-    g = jax.vmap(jax.grad(value), (None, 0, 0))(W, a, r).reshape(N, -1)
+    g = jax.vmap(jax.grad(value), (None, 0, 0))(W, jnp.repeat(a, each, axis=0), r)
+    g = g.reshape(n * each, -1)
     expected = g @ g.T
     return float(jnp.abs(layer.gradient_gram(r, a) - expected).max() / expected.max())
 
@@ -171,8 +174,9 @@ def test_squared_gradients_are_those_of_each_sample(layer):
 
 
 @every_layer
-def test_gradient_grams_are_inner_products_of_each_samples_gradient(layer):
-    assert gradient_gram_error(layer) <= EXACT_STEP
+@pytest.mark.parametrize("each", [1, 2])
+def test_gradient_grams_are_inner_products_of_each_samples_gradient(layer, each):
+    assert gradient_gram_error(layer, each) <= EXACT_STEP
 
 
 def test_the_checks_can_fail():

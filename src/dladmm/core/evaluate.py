@@ -10,7 +10,7 @@ from dladmm.core.problem import Problem
 from dladmm.engine.arrays import Array, xp
 from dladmm.engine.devices import EVERYWHERE, spread
 from dladmm.engine.programs import compiled
-from dladmm.engine.sums import total
+from dladmm.engine.sums import squared_norm, total
 from dladmm.engine.walks import Folded, Samples
 
 ALL = Samples(None)  # every sample counts once, in one block
@@ -54,7 +54,7 @@ def hits(problem: Problem, z: Array, y: Array) -> Array:
         return np.full(z.shape[:1], np.nan, z.dtype)
     if problem.loss.multilabel:
         return xp.all((z > 0) == (y > 0), axis=-1).astype(z.dtype)
-    return (predicted_class(z) == predicted_class(2 * y - 1)).astype(z.dtype)
+    return (predicted_class(z) == predicted_class(y)).astype(z.dtype)
 
 
 def predicted_class(z: Array) -> Array:
@@ -71,6 +71,6 @@ def regularization(problem: Problem, W: tuple[Array, ...]) -> Array:
 def relative_change(new: Any, old: Any) -> Array:
     """|(W, b)+ - (W, b)| / |(W, b)+|, over all layers of two networks or states."""
     pairs = [*zip(new.W, old.W, strict=True), *zip(new.b, old.b, strict=True)]
-    change = xp.sum(xp.stack([xp.sum((one - two) ** 2) for one, two in pairs]))
-    size = xp.sum(xp.stack([xp.sum(one**2) for one, _ in pairs]))
+    change = sum(squared_norm(one - two) for one, two in pairs)
+    size = sum(squared_norm(one) for one, _ in pairs)
     return xp.sqrt(change / xp.maximum(size, np.finfo(size.dtype).tiny))

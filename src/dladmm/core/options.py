@@ -36,7 +36,7 @@ class Options:
     neither penalties nor the options of subproblems, and record the real loss every time; with a
     `batch_size` they work on mini-batches, an iteration is an epoch, the loss is its mean, and the
     step falls from epoch to epoch unless `batch_decay` is False. dtype: "auto" is float64 up to
-    20,000 numbers in x, where it costs nothing, else float32. `devices` spreads the samples: a
+    10,000 numbers in x, where it costs little, else float32. `devices` spreads the samples: a
     count, a list of JAX devices, or a mesh with the one axis "data". engine: "numpy" computes at
     once, "jax" compiles first; "auto" takes the one that should be done sooner (engine/choice.py).
     """
@@ -68,8 +68,9 @@ class Options:
 
 DEFAULTS = Options()
 
-# "auto" takes float64 up to this many entries of X: weights equal repeated rows to the last digits.
-FLOAT64_UP_TO = 20_000
+# "auto" takes float64 up to this many entries of X: there weights equal repeated rows to the last
+# digits, and the time of a fit is no matter. Above, float32 takes three quarters of it.
+FLOAT64_UP_TO = 10_000
 
 
 def precision(dtype: str, n_numbers: int) -> str:

@@ -20,6 +20,11 @@ def total(v: Array, weights: Array | None) -> Array:
     return xp.sum(weighted(v, weights))
 
 
+def squared_norm(v: Array) -> Array:
+    """|v|^2 over all entries."""
+    return xp.vdot(v, v)
+
+
 def mass(n_samples: int, weights: Array | None, dtype: np.dtype) -> Array:
     """sum_i omega_i: what a mean over samples divides by."""
     return np.asarray(n_samples, dtype) if weights is None else xp.sum(weights)

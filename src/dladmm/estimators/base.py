@@ -13,7 +13,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -353,6 +352,8 @@ class DLADMMBase(BaseEstimator):
                 " expected a number between 0 and 1"
             )
         with refused_together():
+            from sklearn.model_selection import train_test_split  # it takes a while to load
+
             chosen = train_test_split(
                 np.arange(X.shape[0]),
                 test_size=self.validation_fraction,

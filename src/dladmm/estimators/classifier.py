@@ -93,7 +93,7 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
         held-out rows.
     early_stopping, validation_fraction, warm_start, random_state, verbose : as in MLPClassifier
     dtype : "auto", "float32" or "float64"
-        "auto" is float64 up to 20,000 entries of X, where it costs nothing, else float32.
+        "auto" is float64 up to 10,000 entries of X, where it costs little, else float32.
     devices : None, int, list of JAX devices or a mesh with the one axis "data"
         What the samples are spread over. In several processes each passes its own rows, and all
         get the same model.

@@ -67,7 +67,7 @@ def loss_and_gradient(
         point = restore(problem, params, x, y)
         layers = zip(problem.layers, point.targets, point.inputs, strict=True)
         gradients = [layer.gradient_matrix(r, a, weights) for layer, r, a in layers]
-        risk = total(problem.loss.value(point.output, y), weights)
+        risk = total(point.losses, weights)
         return (), Folded(sum=(risk, total(hits(problem, point.output, y), weights), gradients))
 
     risk, right, gradients = data.samples.walk(body, (), (data.x, data.y))[1].sum

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dladmm.engine.arrays import Array, xp
+from dladmm.engine.sums import squared_norm
 from dladmm.terms.registry import Registry
 
 
@@ -57,7 +58,7 @@ class Quadratic(Regularizer):
         return self.strength
 
     def value(self, W: Array) -> Array:
-        return self.strength / 2 * xp.sum(W * W)
+        return self.strength / 2 * squared_norm(W)
 
     def prox(self, V: Array, step: Array | float) -> Array:
         return V / (1 + step * self.strength)

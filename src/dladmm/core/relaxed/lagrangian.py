@@ -16,7 +16,7 @@ from dladmm.core.relaxed.state import State
 from dladmm.core.relaxed.updates import residual
 from dladmm.engine.arrays import Array, xp
 from dladmm.engine.programs import compiled
-from dladmm.engine.sums import total
+from dladmm.engine.sums import squared_norm, total
 from dladmm.engine.walks import Folded
 
 
@@ -102,5 +102,5 @@ def subgradient_norm(problem: Problem, data: Data, state: State, rho: Array, nu:
     read = (data.x, data.y, state.z, state.a, state.p, state.u)
     square, gradients = data.samples.walk(body, (), read)[1].sum
     for (G, g), W, term in zip(gradients[::-1], state.W, problem.regularizers, strict=True):
-        square = square + xp.sum(term.subgradient(W, G) ** 2) + xp.sum(g**2)
+        square = square + squared_norm(term.subgradient(W, G)) + squared_norm(g)
     return xp.sqrt(square)

@@ -36,6 +36,7 @@ from dladmm.engine.devices import EVERYWHERE, Engine, spread
 from dladmm.engine.linalg import identity, inverse_trace, pseudo_inverse
 from dladmm.engine.loops import either
 from dladmm.engine.programs import compiled
+from dladmm.engine.sums import squared_norm
 from dladmm.terms.regularizers import Evidence
 
 # Columns of the curvature, at most: G is a matrix of so many rows. Where gamma comes near them it
@@ -118,7 +119,7 @@ def noise_level(problem: Problem, risk: Array, count: Any, gamma: Array, free: A
 
 def balanced(params: Params, total: Array) -> Array:
     """alpha_l with equal alpha_l |W_l|^2 that add up to `total`."""
-    sizes = xp.stack([xp.sum(W * W) for W in params.W])
+    sizes = xp.stack([squared_norm(W) for W in params.W])
     return total / (len(params.W) * xp.maximum(sizes, np.finfo(sizes.dtype).tiny ** 0.5))
 
 
@@ -133,11 +134,8 @@ def curvature(
     each = roots.shape[1]
     top = roots.reshape(-1, *problem.out_shape)
     targets = backward_sweep(problem, params, [xp.repeat(v, each, axis=0) for v in z], top)
-    blocks = zip(problem.layers, inputs, targets, strengths, strict=True)
-    G = sum(
-        layer.gradient_gram(r, xp.repeat(a, each, axis=0)) / strength
-        for layer, a, r, strength in blocks
-    )
+    blocks = zip(problem.layers, inputs, targets, xp.sqrt(strengths), strict=True)
+    G = sum(layer.gradient_gram(r / root, a) for layer, a, r, root in blocks)
     return G, xp.sum(targets[-1].reshape(len(top), -1, problem.layers[-1].units), axis=1)
 
 
@@ -146,8 +144,10 @@ def effective_parameters(G: Array, B: Array) -> tuple[Array, Array]:
     gram = B.T @ B
     inverse = pseudo_inverse(gram)
     GB = G @ B @ inverse
-    half = (GB - B @ (inverse @ (B.T @ GB)) / 2) @ B.T
-    return G.shape[0] - inverse_trace(G - half - half.T + identity(G)), xp.trace(inverse @ gram)
+    C = GB - B @ (inverse @ (B.T @ GB)) / 2
+    # P G P = G - C B^T - B C^T, with P the projection beside the columns of B.
+    along = xp.concatenate([C, B], axis=1) @ xp.concatenate([B, C], axis=1).T
+    return G.shape[0] - inverse_trace(G - along + identity(G)), xp.trace(inverse @ gram)
 
 
 def found(problem: Problem, data: Data, params: Params, risk: Array, before: Weighing) -> Weighing:

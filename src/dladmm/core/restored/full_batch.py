@@ -48,7 +48,7 @@ from dladmm.core.restored.point import probe, restore
 from dladmm.engine.arrays import Array, xp
 from dladmm.engine.linalg import factored, solve_factored
 from dladmm.engine.loops import either, repeat_while
-from dladmm.engine.sums import mass, total
+from dladmm.engine.sums import mass, squared_norm, total
 from dladmm.engine.walks import Folded
 from dladmm.terms.layers import Layer
 from dladmm.terms.regularizers import Regularizer
@@ -165,7 +165,7 @@ def measure(
                 )
             )
         right = total(hits(problem, point.output, y), weights)
-        risk = total(problem.loss.value(point.output, y), weights)
+        risk = total(point.losses, weights)
         return (), Folded(sum=(risk, right, mass(len(x), few, risk.dtype), sums))
 
     read = (data.x, data.y, samples.places(data.x))
@@ -333,8 +333,7 @@ def gradient_norm(problem: Problem, params: Params, measured: Measured) -> Array
     blocks = zip(problem.layers, problem.regularizers, params.W, measured.layers, strict=True)
     for layer, term, W, sums in blocks:
         G, g = layer.from_matrix(sums.gradient)
-        square = square + xp.sum(term.subgradient(W, G) ** 2)
-        square = square + xp.sum(g**2)
+        square = square + squared_norm(term.subgradient(W, G)) + squared_norm(g)
     return xp.sqrt(square)
 
 

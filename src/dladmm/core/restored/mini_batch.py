@@ -241,7 +241,7 @@ def _batch_step(problem: Problem, state: Stream, batch: Data, step: Array, mass:
             new = prox_of_weights(layer, term, new, s / (diagonal * mass))
         networks.append(layer.from_matrix(new))
     W, b = zip(*networks, strict=True)
-    loss = samples.total(problem.loss.value(point.output, batch.y))
+    loss = samples.total(point.losses)
     right = samples.total(hits(problem, point.output, batch.y))
     t = state.totals
     return state._replace(

@@ -31,13 +31,14 @@ class Point(NamedTuple):
     inputs: tuple[Array, ...]
     targets: tuple[Array, ...]
     output: Array
+    losses: Array
 
 
 def restore(problem: Problem, params: Params, x: Array, y: Array) -> Point:
     """The forward pass, and the backward sweep from u = -grad R(z_L)."""
     inputs, z = forward_pass(problem, params, x)
-    targets = backward_sweep(problem, params, z, problem.loss.gradient(z[-1], y))
-    return Point(tuple(inputs), targets, z[-1])
+    losses, top = problem.loss.value_and_gradient(z[-1], y)
+    return Point(tuple(inputs), backward_sweep(problem, params, z, top), z[-1], losses)
 
 
 def forward_pass(problem: Problem, params: Params, x: Array) -> tuple[list[Array], list[Array]]:

@@ -139,14 +139,18 @@ class Layer:
         return self.to_matrix(square(W), square(xp.sum(r, axis=1)))
 
     def gradient_gram(self, r: Array, a: Array) -> Array:
-        """<g_i, g_j> for every two samples, g_i = r_i^T expand(a_i) the gradient in W of one."""
-        rows = self.expand(a)
+        """<g_i, g_j> for every two rows of r, g_i = r_i^T expand(a_i) the gradient in W of one.
+
+        A sample may have several rows of r, one after the other, and one of a.
+        """
+        n, each, rows = a.shape[0], r.shape[0] // a.shape[0], self.expand(a)
         if self.positions == 1:
             r, rows = flat_rows(r), flat_rows(rows)
-            return (r @ r.T) * (rows @ rows.T)
-        one_axis = (r.shape[0], self.positions)
-        r, rows = r.reshape(*one_axis, -1), rows.reshape(*one_axis, -1)
-        g = xp.einsum("npu,npf->nuf", r, rows).reshape(r.shape[0], -1)
+            of_rows = (r @ r.T).reshape(n, each, n, each) * (rows @ rows.T)[:, None, :, None]
+            return of_rows.reshape(len(r), len(r))
+        r = r.reshape(n, each, self.positions, -1)
+        rows = rows.reshape(n, self.positions, -1)
+        g = xp.einsum("nepu,npf->neuf", r, rows).reshape(n * each, -1)
         return g @ g.T
 
     # Second moments.

@@ -46,6 +46,10 @@ class Loss:
         """dR/dz, shaped like z."""
         raise TypeError(f"{type(self).__name__} does not define gradient")
 
+    def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
+        """Both; a loss whose two share most of their work says so here."""
+        return self.value(z, y), self.gradient(z, y)
+
     def stationarity(self, z: Array, y: Array, u: Array) -> Array:
         """The distance of -u to dR(z), elementwise: zero where Lemma 2 holds."""
         return xp.abs(self.gradient(z, y) + u)

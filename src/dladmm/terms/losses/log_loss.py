@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dladmm.engine.arrays import Array, softmax, xp
+from dladmm.engine.arrays import Array, softmax, turned, xp
 from dladmm.engine.loops import branch, repeat, repeat_while
 from dladmm.terms.losses.base import Loss, wright_omega
 
@@ -26,16 +26,24 @@ class LogLoss(Loss):
             )
 
     def value(self, z: Array, y: Array) -> Array:
-        # Centred at the label, the value is log1p of a small sum: no cancellation near zero.
-        # Chosen, not multiplied by y: jaxlib 0.10.2 gets such sums wrong under vmap on large arrays
-        # (jax issue 39103).
-        gap = z - xp.sum(xp.where(y > 0, z, 0), axis=-1, keepdims=True)
-        top = xp.maximum(xp.max(gap, axis=-1), 0)
-        others = xp.sum(xp.where(y > 0, 0, xp.exp(gap - top[:, None])), axis=-1)
-        return xp.where(top > 0, top + xp.log(xp.exp(-top) + others), xp.log1p(others))
+        return self.value_and_gradient(z, y)[0]
 
     def gradient(self, z: Array, y: Array) -> Array:
-        return _less_label(softmax(z, axis=-1), y, axis=-1)
+        return self.value_and_gradient(z, y)[1]
+
+    def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
+        # Centred at the label, the value is log1p of a small sum: no cancellation near zero; nor is
+        # there any in the gradient, whose part at the label is minus the sum of the others.
+        # Chosen, not multiplied by y: jaxlib 0.10.2 gets such sums wrong under vmap on large arrays
+        # (jax issue 39103).
+        z, label = turned(z), turned(y) > 0
+        gap = z - _over_classes(xp.where(label, z, 0))
+        top = xp.maximum(xp.max(gap, axis=0, keepdims=True), 0)
+        wrong = xp.where(label, 0, xp.exp(gap - top))
+        others = _over_classes(wrong)
+        right = xp.exp(-top)
+        value = xp.where(top > 0, top + xp.log(right + others), xp.log1p(others))
+        return value[0], (xp.where(label, -others, wrong) / (right + others)).T
 
     def curvature_roots(self, z: Array, y: Array) -> Array:
         """diag(p) - p p^T = L D L^T, one vector less than there are classes: with t_k the sum of
@@ -52,8 +60,7 @@ class LogLoss(Loss):
 
     def prox(self, q: Array, u: Array, y: Array, rho: Array, z: Array) -> tuple[Array, Array]:
         """Newton per sample, O(K) by Sherman-Morrison; a global start where that is too slow."""
-        # A row per class from here on: sums over the few classes then run along the samples.
-        q, u, y, z = q.T, u.T, y.T, z.T
+        q, u, y, z = turned(q), turned(u), turned(y), turned(z)
 
         def attempt(carry: Any) -> Any:
             tries, z, iterations, solved = carry
@@ -83,7 +90,7 @@ class LogLoss(Loss):
 
         def model(z: Array) -> tuple[Array, Array, Array]:
             p = softmax(z, axis=0)
-            dR = _less_label(p, y, axis=0)
+            dR = _less_label(p, y)
             pull = rho * (z - q)
             g = dR + u + pull
             rounding = xp.abs(dR) + xp.abs(u) + xp.abs(pull) + rho * xp.abs(z)
@@ -140,10 +147,10 @@ class LogLoss(Loss):
         return softmax(z, axis=-1)
 
 
-def _less_label(p: Array, y: Array, axis: int) -> Array:
+def _less_label(p: Array, y: Array) -> Array:
     """p - y; at the label p - 1 is minus the sum of the others: exact where it would cancel."""
     wrong = (1 - y) * p
-    return wrong - y * xp.sum(wrong, axis=axis, keepdims=True)
+    return wrong - y * _over_classes(wrong)
 
 
 def _over_classes(v: Array) -> Array:
