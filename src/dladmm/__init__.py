@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dladmm._version import __version__
-from dladmm.engine.process import keep_compiled_programs, respect_thread_limits
+from dladmm.engine.process import respect_thread_limits
 
 if TYPE_CHECKING:
     from dladmm.core.certificate import Certificate as Certificate
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from dladmm.io.model_file import ModelFileError as ModelFileError
 
 respect_thread_limits()
-keep_compiled_programs()
 
 # Loaded when first asked for: scikit-learn takes a second, which `dladmm --help` need not wait for.
 _HOME = {

@@ -146,7 +146,7 @@ def squared_gradient_error(layer):
 
 
 def gradient_gram_error(layer, each=1):
-    """Against inner products of `jax.grad` for each row of r alone, of which a sample has `each`."""
+    """Against inner products of `jax.grad` for each row of r alone; a sample has `each` rows."""
     W, _, a, r = drawn(layer, seed=3)
     n = N // each
     a, r = a[:n], r[: n * each]

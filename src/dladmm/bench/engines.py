@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from dladmm.core.choice import CROSSING, ITERATIONS, chosen_engine
+from dladmm.core.choice import ITERATIONS, chosen_engine
+from dladmm.core.method import Method
 from dladmm.core.methods import method_for
 from dladmm.core.options import Options
 from dladmm.core.problem import Problem
@@ -24,6 +25,7 @@ GRID: tuple[tuple[int, int, tuple[int, ...]], ...] = (
     (5_000, 200, (100, 100)),
     (5_000, 784, (100,)),
     (10_000, 784, (300,)),
+    (20_000, 784, (300,)),
     (20_000, 784, (300, 300)),
 )
 CLASSES = 10
@@ -53,7 +55,7 @@ def bench_engines(
     return {
         "rows": rows,
         "iterations": ITERATIONS,
-        "crossing": CROSSING,
+        "crossing": Method.crossing,
         "machine": describe_machine(),
     }
 

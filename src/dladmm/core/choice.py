@@ -1,7 +1,7 @@
 """Which engine a run computes with.
 
 NumPy begins at once; JAX compiles first, a few seconds for each shape of network and data, and is
-faster from then on. "auto" takes NumPy where the products of a whole run cost less than that.
+faster from then on. "auto" takes JAX where a whole run has more products than `Method.crossing`.
 """
 
 from dladmm.core.method import Method
@@ -9,10 +9,7 @@ from dladmm.core.options import Options
 from dladmm.engine.devices import Engine, make_mesh
 from dladmm.engine.processes import process_count
 
-# Multiplications and additions of a run from which JAX is done sooner, compilation included, as
-# `dladmm bench engines` finds it on two cores: docs/performance.md.
-CROSSING = 3e11
-SHARED = 3e8  # of an iteration, from which its products are worth sharing between cores
+SHARED = 1e8  # of an iteration, from which its products are worth sharing between cores
 ITERATIONS = 60  # what most runs make before nothing is left to gain
 
 
@@ -23,7 +20,7 @@ def chosen_engine(method: Method, options: Options, n_samples: int) -> Engine:
     if options.engine == "numpy" and reason:
         raise ValueError(f"engine='numpy' {reason}; expected 'auto' or 'jax'")
     flops = method.iteration_flops(n_samples)
-    takes_long = flops * ITERATIONS > CROSSING
+    takes_long = flops * ITERATIONS > method.crossing
     if reason or options.engine == "jax" or (options.engine == "auto" and takes_long):
         return Engine(True, make_mesh(options.devices))
     return Engine(False, one_thread=flops < SHARED)

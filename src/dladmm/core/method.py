@@ -114,6 +114,10 @@ class Method(ABC):
 
     # What a method may leave as it is.
 
+    # Multiplications and additions of a whole run from which JAX is done sooner, compilation
+    # included, as `dladmm bench engines` finds it on two cores: docs/performance.md.
+    crossing: ClassVar[float] = 2e12
+
     def iteration_flops(self, n_samples: int) -> float:
         """Multiplications and additions in an iteration's products, roughly: forward, back, and
         the gradient of every layer."""

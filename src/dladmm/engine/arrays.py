@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from dladmm.engine import trees
+from dladmm.engine.process import keep_compiled_programs
 
 Array = Any  # one of either engine
 
@@ -22,10 +23,11 @@ _NOT_JAX = (np.ndarray, np.generic, float, int, type(None), str, slice)
 
 
 def load_jax() -> Any:
-    """The package jax, which from now on knows our trees."""
+    """The package jax, which from now on knows our trees and keeps what it compiles."""
     import jax
 
     trees.tell_jax()
+    keep_compiled_programs()
     return jax
 
 

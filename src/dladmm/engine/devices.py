@@ -8,7 +8,7 @@ crosses between devices, as all-reduces whose size does not depend on the number
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
@@ -59,7 +59,7 @@ class Engine:
                 yield
             return
         reuse_freed_memory()
-        threads = blas().limit(limits=1, user_api="blas") if self.one_thread else nullcontext()
+        threads = (blas() if self.one_thread else scipys_own()).limit(limits=1)
         # Where numbers overflow, the records of a run say so.
         with threads, np.errstate(all="ignore"):
             yield
@@ -92,7 +92,15 @@ NUMPY, JAX = Engine(False), Engine(True)
 @lru_cache
 def blas() -> ThreadpoolController:
     """The libraries that multiply matrices for NumPy and SciPy; finding them takes a moment."""
-    return ThreadpoolController()
+    return ThreadpoolController().select(user_api="blas")
+
+
+@lru_cache
+def scipys_own() -> ThreadpoolController:
+    """The library that only SciPy uses, as its wheels bring it. A thread without work goes on
+    asking for it: with threads of both, NumPy's products take several times as long."""
+    paths = [library.filepath for library in blas().lib_controllers]
+    return blas().select(filepath=[path for path in paths if "scipy.libs" in path])
 
 
 def _spec(where: str) -> Any:

@@ -30,20 +30,28 @@ def respect_thread_limits() -> None:
         os.environ.setdefault("NPROC", limit)
 
 
+@lru_cache
 def keep_compiled_programs() -> None:
     """Keep what JAX compiles for later processes, in the user's cache folder.
 
-    DLADMM_CACHE names another folder, or turns it off; a folder that JAX was given stays.
-    With a limit JAX takes a lock for every program it reads or writes, so that processes may share
-    them, and drops those not used for longest.
+    DLADMM_CACHE names another folder, or turns it off; a folder that JAX was given stays. With a
+    limit JAX takes a lock for every program it reads or writes, so that processes may share them,
+    and drops those not used for longest.
     """
+    import jax
+
     folder = os.environ.get("DLADMM_CACHE", "") or platformdirs.user_cache_dir("dladmm")
-    if folder.lower() == "off" or "JAX_COMPILATION_CACHE_DIR" in os.environ:
+    if folder.lower() == "off" or jax.config.values["jax_compilation_cache_dir"]:
         return
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = folder
-    os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(CACHE_BYTES))
     # JAX keeps what took a second; an iteration on a small table takes less and is worth it.
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+    settings = {
+        "jax_compilation_cache_dir": folder,
+        "jax_compilation_cache_max_size": CACHE_BYTES,
+        "jax_persistent_cache_min_compile_time_secs": 0.1,
+    }
+    for name, value in settings.items():
+        if name.upper() not in os.environ:
+            jax.config.update(name, value)
 
 
 def return_large_arrays() -> None:

@@ -156,6 +156,7 @@ class DLADMM(Relaxed):
 
     name: ClassVar[str] = "dladmm"
     sweep: ClassVar[Sweep] = dladmm_sweep
+    crossing: ClassVar[float] = 2e11  # of its time, passes over arrays take as much as products
 
     def _temporaries(self, n_samples: int) -> tuple[float, int]:
         widths = [prod(layer.out_shape) for layer in self.problem.layers]
