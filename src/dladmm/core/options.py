@@ -38,7 +38,7 @@ class Options:
     step falls from epoch to epoch unless `batch_decay` is False. dtype: "auto" is float64 up to
     10,000 numbers in x, where it costs little, else float32. `devices` spreads the samples: a
     count, a list of JAX devices, or a mesh with the one axis "data". engine: "numpy" computes at
-    once, "jax" compiles first; "auto" takes the one that should be done sooner (engine/choice.py).
+    once, "jax" compiles first; "auto" takes the one that should be done sooner (core/choice.py).
     """
 
     method: str = "restored"

@@ -94,6 +94,9 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
     early_stopping, validation_fraction, warm_start, random_state, verbose : as in MLPClassifier
     dtype : "auto", "float32" or "float64"
         "auto" is float64 up to 10,000 entries of X, where it costs little, else float32.
+    engine : "auto", "numpy" or "jax"
+        NumPy begins at once, JAX compiles first and is faster from then on; "auto" takes the one
+        that should be done sooner.
     devices : None, int, list of JAX devices or a mesh with the one axis "data"
         What the samples are spread over. In several processes each passes its own rows, and all
         get the same model.
