@@ -13,7 +13,7 @@ from dladmm.core.options import Options
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
 from dladmm.core.relaxed.schedules import make_schedule
-from dladmm.core.relaxed.step_rules import STEP_RULES, Backtracking, ClosedForm
+from dladmm.core.relaxed.step_rules import STEP_RULES, StepRule
 from dladmm.core.relaxed.zl_solvers import zl_solvers
 from dladmm.terms.regularizers import Evidence
 
@@ -48,7 +48,7 @@ def checked_method(problem: Problem, options: Options) -> Method:
     _one_of("engine", options.engine, ENGINES)
     if options.batch_size is not None:
         check_integer("batch_size", options.batch_size, 1)
-    if not isinstance(options.step_rule, ClosedForm | Backtracking):
+    if not isinstance(options.step_rule, StepRule):
         _one_of("step_rule", options.step_rule, STEP_RULES)
     for name, least in (
         ("max_iter", 1),

@@ -29,13 +29,14 @@ import numpy as np
 from dladmm.core.data import DATA, Data
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
-from dladmm.core.restored.point import backward_sweep, forward_pass, probe
+from dladmm.core.restored.point import backward_sweep, forward_pass
 from dladmm.engine import trees
 from dladmm.engine.arrays import Array, is_jax, xp
 from dladmm.engine.devices import EVERYWHERE, Engine, spread
 from dladmm.engine.linalg import identity, inverse_trace, pseudo_inverse
 from dladmm.engine.loops import either
 from dladmm.engine.programs import compiled
+from dladmm.engine.walks import probe
 from dladmm.terms.regularizers import Evidence
 
 # Columns of the curvature, at most: G is a matrix of so many rows. Where gamma comes near them it

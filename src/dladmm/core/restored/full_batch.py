@@ -44,12 +44,12 @@ from dladmm.core.restored.metric import (
     prox_in_metric,
     with_quadratic,
 )
-from dladmm.core.restored.point import probe, restore
+from dladmm.core.restored.point import restore
 from dladmm.engine.arrays import Array, xp
 from dladmm.engine.linalg import factored, solve_factored
 from dladmm.engine.loops import either, repeat_while
 from dladmm.engine.sums import mass, total
-from dladmm.engine.walks import Folded
+from dladmm.engine.walks import Folded, probe
 from dladmm.terms.layers import Layer
 from dladmm.terms.regularizers import Regularizer
 

@@ -1,13 +1,13 @@
 """A restored point: the forward pass, and the backward sweep of residual targets."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
-from dladmm.engine.arrays import Array, namespace, xp
+from dladmm.engine.arrays import Array, xp
 from dladmm.terms.activations import Activation
 
 
@@ -59,21 +59,3 @@ def backward_sweep(
         g = problem.layers[l].adjoint_a(params.W[l], targets[-1])
         targets.append(residual_target(problem.activations[l - 1], z[l - 1], g))
     return tuple(targets[::-1])
-
-
-def probe(
-    places: Array, weights: Array | None, every: int, dtype: Any
-) -> tuple[Array | None, Array | None]:
-    """Rows of a block whose place among all samples is a multiple of `every`; their weights.
-
-    The choice depends on neither blocks nor devices. A block may hold one row less than the next:
-    a row beyond its end has weight zero. None where every row is taken.
-    """
-    if every == 1:
-        return None, weights
-    rows = places.shape[0]
-    chosen = -places[0] % every + every * namespace(places).arange(-(-rows // every))
-    inside = chosen < rows
-    chosen = xp.minimum(chosen, rows - 1)
-    few = inside.astype(dtype)
-    return chosen, few if weights is None else few * weights[chosen]
