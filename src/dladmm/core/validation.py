@@ -19,6 +19,7 @@ from dladmm.terms.regularizers import Evidence
 
 DTYPES = ("auto", "float32", "float64")
 ENGINES = ("auto", "numpy", "jax")
+TARGETS = ("first-order", "closed")
 DUAL_STARTS = ("auto", "gradient", "zero")
 
 
@@ -42,6 +43,7 @@ def checked_method(problem: Problem, options: Options) -> Method:
     not fit the problem."""
     _one_of("method", options.method, METHODS)
     _one_of("zl_solver", options.zl_solver, zl_solvers)
+    _one_of("targets", options.targets, TARGETS)
     _one_of("init", options.init, ("auto", *INITIALIZERS))
     _one_of("dual_start", options.dual_start, DUAL_STARTS)
     _one_of("dtype", options.dtype, DTYPES)

@@ -62,8 +62,9 @@ class Weighing(NamedTuple):
 
 
 def applies(problem: Problem) -> bool:
-    """Whether the evidence knows this problem: a loss that bends, activations with slopes."""
-    return _roots_of_each(problem) > 0 and all(f.continuous for f in problem.activations)
+    """Whether the evidence knows this problem: a loss that bends, activations whose slopes are
+    taken."""
+    return _roots_of_each(problem) > 0 and all(f.uses_slope for f in problem.activations)
 
 
 def _roots_of_each(problem: Problem) -> int:
