@@ -144,7 +144,8 @@ def damping(
     solved = solve_factored(_factor(K, LEAST_DELTA * mean), G.T).T
     chance = layer.fan_in / layer.unit_count(n_samples)
     F = xp.sum(solved * G) / xp.maximum(chance * energy, np.finfo(K.dtype).tiny)
-    return xp.clip(F, LEAST_DELTA, MOST_DELTA) * mean
+    # In float32 a K that is nearly singular may have no factor: then as for noise.
+    return xp.clip(xp.where(xp.isfinite(F), F, 1), LEAST_DELTA, MOST_DELTA) * mean
 
 
 def _factor(K: Array, more: Array) -> Any:
