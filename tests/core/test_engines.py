@@ -84,7 +84,21 @@ def test_the_papers_sweeps_agree(term, dtype):
     agree(dtype, within, method="dladmm", **term)
 
 
-@pytest.mark.parametrize("how", [{"method": "admm"}, {"batch_size": 20}, {"method": "dladmm"}])
+MATRIX = {"method": "dladmm", "step_rule": "matrix"}
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"method": "admm"},
+        {"batch_size": 20},
+        {"method": "dladmm"},
+        MATRIX,
+        MATRIX | {"n": 3100},
+        MATRIX | {"regularizer": "l1"},
+    ],
+    ids=str,
+)
 def test_the_other_methods_agree(how):
     agree(**how)
 

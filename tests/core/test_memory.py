@@ -32,7 +32,9 @@ def test_a_relaxed_run_holds_what_was_estimated():
 @pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(50, 300, 200, 10), (50, 300, 10), (50, 10)])
 @pytest.mark.parametrize(
-    "options", [{}, {"step_rule": "backtracking"}, {"method": "admm"}], ids=str
+    "options",
+    [{}, {"step_rule": "backtracking"}, {"step_rule": "matrix"}, {"method": "admm"}],
+    ids=str,
 )
 def test_no_relaxed_run_needs_more_than_was_estimated(options, sizes):
     """By the compiler's own account of an iteration: arguments, temporaries and new outputs."""

@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from dladmm.core.relaxed.schedules import Multiply
-from dladmm.core.relaxed.step_rules import Backtracking
+from dladmm.core.relaxed.step_rules import Backtracking, Matrix
 from dladmm.estimators import DLADMMClassifier, DLADMMRegressor, model_files
 from dladmm.estimators.model_files import load_estimator, load_model, save_model
 from dladmm.io import model_file
@@ -130,6 +130,7 @@ PARAMETERS = {
     "regularizer list": {"regularizer": [L1(1e-3), "none"]},
     "schedule": {"rho_schedule": Multiply(1.0, every=2)},
     "step rule": {"step_rule": Backtracking(start=2.0)},
+    "matrix steps": {"step_rule": Matrix(0.5)},
     "class weights": {"class_weight": {0: 1.0, 1: 2.0, 2: 0.5}},
     "numpy numbers": {"alpha": np.float32(0.01), "tol": np.float64(1e-3)},
 }

@@ -20,7 +20,7 @@ def verdicts(records, **wanted):
 
 def test_every_row_is_filled_from_whole_records():
     rows = claims_table(RECORDS)
-    assert len(rows) == 2 * (2 * (8 + 8) + 1 + 4 + 2 * 3) + 1
+    assert len(rows) == 2 * (3 * (8 + 8) + 1 + 4 + 2 * 3) + 1
     assert json.loads(json.dumps(rows)) == rows
     assert all(row["ours"] and row["holds"] is not None for row in rows)
     assert all(row["why"] for row in rows if not row["holds"])

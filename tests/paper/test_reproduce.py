@@ -133,7 +133,7 @@ def test_all_methods_but_the_authors_start_from_the_same_weights(digits):
     }  # fmt: skip
     ours = images.setup().weights(0).W[0]
     assert {name for name, W in starts.items() if (ours == W).all()} == {
-        "admm", "restored", "text"
+        "admm", "restored", "text", "matrix"
     }  # fmt: skip
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 METHODS = {
     "dladmm": {"method": "dladmm", "rho": 1.5},
+    "matrix": {"method": "dladmm", "rho": 1.5, "step_rule": "matrix"},
     "admm": {"method": "admm", "rho": 1.0},
     "restored": {"method": "restored"},
     "batches": {"method": "restored", "batch_size": 64},

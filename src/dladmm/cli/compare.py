@@ -29,8 +29,9 @@ def compare(
     methods: Annotated[
         str,
         typer.Option(
-            help="restored, dladmm, dladmm-paper, admm, and sgd, momentum, nesterov, adagrad,"
-            " adadelta, rmsprop, adam, amsgrad, lbfgs, with a rate if wanted (adam=3e-3)."
+            help="restored, dladmm, dladmm-matrix, dladmm-paper, admm, and sgd, momentum,"
+            " nesterov, adagrad, adadelta, rmsprop, adam, amsgrad, lbfgs, with a rate if wanted"
+            " (adam=3e-3)."
         ),
     ] = "restored,dladmm,adam=1e-3,adam=1e-2,sgd=0.1",
     samples: Annotated[int | None, typer.Option(help="Training rows; all by default.")] = None,

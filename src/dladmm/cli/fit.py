@@ -60,6 +60,12 @@ def fit(
     method: Annotated[
         str, typer.Option(help="The algorithm: restored, dladmm or admm.")
     ] = DEFAULTS.method,
+    targets: Annotated[
+        str,
+        typer.Option(
+            help="Of restored sweeps: first-order, or closed, without a derivative of activations."
+        ),
+    ] = DEFAULTS.targets,
     loss: Annotated[
         str | None,
         typer.Option(help="log_loss for classes and squared_error for numbers by default."),
@@ -103,6 +109,7 @@ def fit(
         "hidden_layer_sizes": parse_sizes("--hidden", hidden),
         "activation": activation,
         "method": method,
+        "targets": targets,
         "alpha": parse_alpha(alpha),
         "random_state": seed,
         "batch_size": batch_size,

@@ -34,6 +34,7 @@ def upgraded_identity(identity: Mapping[str, Any], now: Mapping[str, Any]) -> di
             "format": FORMAT,
             "activations": plain,
             "held-out rows": now.get("held-out rows"),
+            "kind of targets": "first-order",
         }
     )
 

@@ -1,6 +1,7 @@
 """The methods by name; `Options.method` is looked up here and nowhere else."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from dladmm.core.method import Method
 from dladmm.core.options import Options
@@ -8,9 +9,12 @@ from dladmm.core.problem import Problem
 from dladmm.core.relaxed.method import ADMM, DLADMM, Relaxed
 from dladmm.core.relaxed.step_rules import SweepOptions, step_rule
 from dladmm.core.restored.method import FullBatch, MiniBatch
+from dladmm.terms.activations import WithoutSlope
 
 
 def _restored(problem: Problem, options: Options) -> Method:
+    if options.targets == "closed":
+        problem = replace(problem, activations=tuple(map(WithoutSlope, problem.activations)))
     if options.batch_size is None:
         return FullBatch(problem)
     return MiniBatch(problem, options.batch_size, options.seed, options.batch_decay)

@@ -35,7 +35,9 @@ class Options:
     non-finite value rho is raised tenfold, at most `max_recoveries` times. Restored sweeps use
     neither penalties nor the options of subproblems, and record the real loss every time; with a
     `batch_size` they work on mini-batches, an iteration is an epoch, the loss is its mean, and the
-    step falls from epoch to epoch unless `batch_decay` is False. dtype: "auto" is float64 up to
+    step falls from epoch to epoch unless `batch_decay` is False. Their `targets` are "first-order",
+    by the derivative of an activation where it has one, or "closed", by the paper's z update, for
+    which none is taken. dtype: "auto" is float64 up to
     10,000 numbers in x, where it costs little, else float32. `devices` spreads the samples: a
     count, a list of JAX devices, or a mesh with the one axis "data". engine: "numpy" computes at
     once, "jax" compiles first; "auto" takes the one that should be done sooner (core/choice.py).
@@ -48,6 +50,7 @@ class Options:
     nu_schedule: str | Schedule = "constant"
     step_rule: str | StepRule = "closed-form"
     zl_solver: str = "newton"
+    targets: str = "first-order"
     init: str = "auto"
     dual_start: str = "auto"
     batch_size: int | None = None

@@ -99,6 +99,8 @@ def rows_digest(v: np.ndarray) -> int:
 
 # Options that may differ between the run that was interrupted and the one that goes on.
 FREE = ("max_iter", "tol", "residual_tol", "patience", "stop_at_noise", "devices", "engine")
+# Options that have another name here, since data have it already.
+OPTIONS = {"targets": "kind of targets"}
 FORMAT = 2
 
 
@@ -128,7 +130,7 @@ def identity(
         ],
         "start": None if start is None else Snapshot((), start, {}, None).digest(),
         **{
-            field.name: json_value(getattr(options, field.name))
+            OPTIONS.get(field.name, field.name): json_value(getattr(options, field.name))
             for field in fields(options)
             if field.name not in FREE
         },

@@ -13,12 +13,13 @@ from dladmm.core.options import Options
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
 from dladmm.core.relaxed.schedules import make_schedule
-from dladmm.core.relaxed.step_rules import STEP_RULES, Backtracking, ClosedForm
+from dladmm.core.relaxed.step_rules import STEP_RULES, StepRule
 from dladmm.core.relaxed.zl_solvers import zl_solvers
 from dladmm.terms.regularizers import Evidence
 
 DTYPES = ("auto", "float32", "float64")
 ENGINES = ("auto", "numpy", "jax")
+TARGETS = ("first-order", "closed")
 DUAL_STARTS = ("auto", "gradient", "zero")
 
 
@@ -42,13 +43,14 @@ def checked_method(problem: Problem, options: Options) -> Method:
     not fit the problem."""
     _one_of("method", options.method, METHODS)
     _one_of("zl_solver", options.zl_solver, zl_solvers)
+    _one_of("targets", options.targets, TARGETS)
     _one_of("init", options.init, ("auto", *INITIALIZERS))
     _one_of("dual_start", options.dual_start, DUAL_STARTS)
     _one_of("dtype", options.dtype, DTYPES)
     _one_of("engine", options.engine, ENGINES)
     if options.batch_size is not None:
         check_integer("batch_size", options.batch_size, 1)
-    if not isinstance(options.step_rule, ClosedForm | Backtracking):
+    if not isinstance(options.step_rule, StepRule):
         _one_of("step_rule", options.step_rule, STEP_RULES)
     for name, least in (
         ("max_iter", 1),

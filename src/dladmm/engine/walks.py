@@ -116,6 +116,24 @@ class Samples:
         return own if self.mesh is None else own + n * load_jax().lax.axis_index(AXIS)
 
 
+def probe(
+    places: Array, weights: Array | None, every: int, dtype: Any
+) -> tuple[Array | None, Array | None]:
+    """Rows of a block whose place among all samples is a multiple of `every`; their weights.
+
+    The choice depends on neither blocks nor devices. A block may hold one row less than the next:
+    a row beyond its end has weight zero. None where every row is taken.
+    """
+    if every == 1:
+        return None, weights
+    rows = places.shape[0]
+    chosen = -places[0] % every + every * namespace(places).arange(-(-rows // every))
+    inside = chosen < rows
+    chosen = xp.minimum(chosen, rows - 1)
+    few = inside.astype(dtype)
+    return chosen, few if weights is None else few * weights[chosen]
+
+
 def _compiled_walk(body: Body, updated: Any, others: Any, blocks: int, rows: int) -> Any:
     """A loop of the program, whose blocks are written to where they lie."""
     jax = load_jax()

@@ -65,6 +65,7 @@ class DLADMMBase(BaseEstimator):
     nu_schedule: Any = DEFAULTS.nu_schedule
     step_rule: Any = DEFAULTS.step_rule
     zl_solver: str = DEFAULTS.zl_solver
+    targets: str = DEFAULTS.targets
     init: str = DEFAULTS.init
     batch_size: int | None = DEFAULTS.batch_size
     max_iter: int = DEFAULTS.max_iter
@@ -166,6 +167,7 @@ class DLADMMBase(BaseEstimator):
             nu_schedule=self.nu_schedule,
             step_rule=self.step_rule,
             zl_solver=self.zl_solver,
+            targets=self.targets,
             init=self.init,
             **({"batch_size": self.batch_size} | more),
             max_iter=max_iter,

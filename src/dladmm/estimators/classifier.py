@@ -79,7 +79,10 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
         Penalties per sample, of the paper's method and the baseline; rho=None is 0.1 for classes,
         3H for numbers. The theorems ask for rho > 2H, which is 1 with log_loss.
     rho_schedule, nu_schedule : "constant", "paper" or "adaptive"
-    step_rule : "closed-form" or "backtracking";  zl_solver : "newton", "fista", "authors"
+    step_rule : "matrix", "closed-form" or "backtracking";  zl_solver : "newton", "fista", "authors"
+    targets : "first-order" or "closed"
+        What restored sweeps move a layer towards: by the derivative of its activation, or by the
+        paper's z update, for which no derivative is taken.
     init : "auto", "scaled", "he" or "paper"
         Where the weights start; "auto" is the method's own choice.
     batch_size : None or int

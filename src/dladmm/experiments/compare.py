@@ -42,6 +42,7 @@ PAPER_TEXT: dict[str, Any] = {"method": "dladmm", "nu": 1e-6, **AS_IT_IS}
 LIBRARY: dict[str, dict[str, Any]] = {
     "restored": {"method": "restored"},
     "dladmm": {"method": "dladmm", "rho": 0.1, "nu": 1.0},
+    "dladmm-matrix": {"method": "dladmm", "rho": 1e-3, "nu": 1e-3, "step_rule": "matrix"},
     "dladmm-paper": PAPER_TEXT | {"rho": 1e-6, "rho_schedule": "paper"},
     "admm": {"method": "admm", "rho": 1.0},
 }

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dladmm.core.relaxed.schedules import BalanceResiduals, CloseGap, Constant, Multiply
-from dladmm.core.relaxed.step_rules import Backtracking, ClosedForm
+from dladmm.core.relaxed.step_rules import Backtracking, ClosedForm, Matrix
 from dladmm.terms.activations import Activation, Smooth, activations
 from dladmm.terms.layers import layers
 from dladmm.terms.losses import losses
@@ -28,6 +28,7 @@ _schedules.register("close_gap", lambda: CloseGap(1.0))
 _step_rules: Registry[Any] = Registry("step_rule", object)
 _step_rules.register("closed-form", ClosedForm)
 _step_rules.register("backtracking", Backtracking)
+_step_rules.register("matrix", Matrix)
 _KNOWN = (activations, layers, losses, regularizers, _schedules, _step_rules)
 _REGISTRIES: dict[str, Registry[Any]] = {registry.kind: registry for registry in _KNOWN}
 

@@ -25,7 +25,8 @@ WORDS = {True: "holds", False: "does not hold", None: ""}  # of a verdict; None:
 class Claim:
     """A claim: where it stands, in short, the paper's figure if there is one, and our test of it.
 
-    `variant` says which dlADMM is asked: the paper's text or its authors' code.
+    `variant` says which dlADMM is asked: the paper's text, its authors' code, or the text with
+    matrices for theta and tau.
     """
 
     place: str

@@ -13,7 +13,11 @@ from dladmm.paper.tables import seconds_tables
 from dladmm.paper.verdicts import BASELINES
 
 FOR_COMPLETENESS = {*(f"{name} best" for name in paper.GRIDS if name not in paper.RATES), "lbfgs"}
-VARIANT_TITLES = {"text": "dlADMM, paper's text", "authors": "dlADMM, authors' code"}
+VARIANT_TITLES = {
+    "text": "dlADMM, paper's text",
+    "authors": "dlADMM, authors' code",
+    "matrix": "dlADMM, matrix steps",
+}
 
 
 def pictures(record: Mapping[str, Any]) -> list[Picture]:
@@ -66,7 +70,10 @@ def _accuracies(record: Mapping[str, Any]) -> list[Picture]:
         ),
         f"{record['piece']}-best": (
             f"{data}: every optimiser at its best rate",
-            {"restored": "restored sweeps", "dladmm text": ours["dladmm text"]}
+            {
+                "restored": "restored sweeps",
+                **{run: ours[run] for run in ("dladmm text", "dladmm matrix")},
+            }
             | best
             | {"lbfgs": "L-BFGS"},
         ),

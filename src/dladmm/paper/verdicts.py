@@ -77,8 +77,9 @@ class Convergence:
         if name == "residual":
             why = "The theorems promise descent of the objective, not of the residual."
         elif rising[-1] <= EARLY * len(values):
-            reason = {"text": "since rho = 1 is not above 2H = 1", "authors": "as in that code"}
-            why = f"u starts at 0, {reason[self.variant]}"
+            in_code = self.variant == "authors"
+            reason = "as in that code" if in_code else "since rho = 1 is not above 2H = 1"
+            why = f"u starts at 0, {reason}"
             why += ": Lemma 2 fails at first, and with it the descent."
         else:
             why = "rho = 1 is not above 2H = 1, as the theorems ask: they promise no descent here."
@@ -111,7 +112,7 @@ class Convergence:
         why = "Both settle or fall at the end" + (
             ": with tau and theta as small as the majorisation allows, what the blocks take away"
             " from L_rho exceeds what the dual step adds."
-            if self.variant == "text"
+            if self.variant != "authors"
             else "."
         )
         return Verdict(text, max(objective, residual) >= SETTLED, why)
@@ -133,7 +134,7 @@ class Convergence:
         )
         text += f"; {self.broken()}" if self.broken() else ""
         why = f"It turns fewer than {AGAIN} times."
-        if name == "lagrangian" and self.variant == "text":
+        if name == "lagrangian" and self.variant != "authors":
             why = (
                 "With tau and theta as small as the majorisation allows it falls in nearly every"
                 " step. It rises where they start at 1, as in the authors' code, and fluctuates"
@@ -201,7 +202,7 @@ class Accuracies:
         curve = self.run(self.ours)["curves"][0]
         if None in curve["train_accuracy"]:
             return f"It broke down at iteration {curve['train_accuracy'].index(None) + 1}."
-        if self.ours == "dladmm text":
+        if self.ours != "dladmm authors":
             loss, risk = curve["train_loss"][-1], curve["history"]["risk"][-1]
             return (
                 "The auxiliary variables take over the error: at the end the network's loss is"

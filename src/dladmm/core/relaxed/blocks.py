@@ -1,14 +1,15 @@
 """The variables while a sweep of Algorithm 1 walks over them, and the account of its steps."""
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from dladmm.core.data import Data
 from dladmm.core.problem import Problem
+from dladmm.core.relaxed import matrix_steps, weight_updates
 from dladmm.core.relaxed.state import State
-from dladmm.core.relaxed.step_rules import SweepOptions
+from dladmm.core.relaxed.step_rules import Matrix, SweepOptions
 from dladmm.core.relaxed.updates import (
     Phi,
     Step,
@@ -18,7 +19,6 @@ from dladmm.core.relaxed.updates import (
     update_z_measured,
     update_zL,
 )
-from dladmm.core.relaxed.weight_updates import update_W, update_W_twice
 from dladmm.engine.arrays import Array, xp
 
 
@@ -72,7 +72,11 @@ class Blocks:
         """a_l and, with it, p_{l+1}."""
         hidden = (self.problem.activations[l], self.a[l], self.z[l])
         above = (self._phi(l + 1), self.nu, self.samples)
-        self.a[l], self.p[l + 1], step = update_a(self.options.step_rule, *hidden, *above)
+        rule = self.options.step_rule
+        if isinstance(rule, Matrix):
+            self.a[l], self.p[l + 1], step = matrix_steps.update_a(*hidden, *above)
+        else:
+            self.a[l], self.p[l + 1], step = update_a(rule, *hidden, *above)
         self._note("a", step, self.now)
 
     def step_z(self, l: int) -> None:
@@ -102,14 +106,16 @@ class Blocks:
         gram = self.data.gram if l == 0 else None
         if gram is not None and self.now is self.forward:
             return
-        how = (self.problem.regularizers[l], self.options.step_rule)
-        block = (*how, self._phi(l), self.a[l - 1] if l else self.data.x, self.samples)
+        rule = self.options.step_rule
+        how: Any = matrix_steps if isinstance(rule, Matrix) else weight_updates
+        layer = (self._phi(l), self.a[l - 1] if l else self.data.x, self.samples)
+        block = (self.problem.regularizers[l], rule, *layer)
         if gram is not None:
-            self.W[l], self.p[l], (backward, forward) = update_W_twice(*block, gram)
+            self.W[l], self.p[l], (backward, forward) = how.update_W_twice(*block, gram)
             self._note("W", backward, self.backward)
             self._note("W", forward, self.forward)
         else:
-            self.W[l], self.p[l], step = update_W(*block)
+            self.W[l], self.p[l], step = how.update_W(*block)
             self._note("W", step, self.now)
 
     def step_u(self) -> State:

@@ -17,7 +17,7 @@ from dladmm.core.problem import Problem
 from dladmm.core.relaxed.admm import admm_sweep
 from dladmm.core.relaxed.lagrangian import lagrangian, subgradient_norm
 from dladmm.core.relaxed.state import STATE, Rows, State, refreshed, state_from_params, state_of
-from dladmm.core.relaxed.step_rules import SweepOptions
+from dladmm.core.relaxed.step_rules import Matrix, SweepOptions
 from dladmm.core.relaxed.sweep import Record, dladmm_sweep
 from dladmm.core.relaxed.theory import dladmm_guarantee
 from dladmm.core.relaxed.weight_updates import unit_parts
@@ -168,15 +168,17 @@ class DLADMM(Relaxed):
         return max(parts, default=0), 4 * max(widths)
 
     def exchanged_bytes(self, itemsize: int) -> int:
-        """With an l2 regulariser or none: b twice; W and |A(G)|^2 twice, W_1 once."""
-        numbers = sum(
-            2 * layer.units + (layer.n_weights if l == 0 else 2 * (layer.n_weights + layer.units))
-            for l, layer in enumerate(self.problem.layers)
-        )
+        """With an l2 regulariser or none: b twice; W and |A(G)|^2 twice, W_1 once; Gram matrices
+        where steps have them, but for that of x, which is known."""
+        grams = isinstance(self.options.step_rule, Matrix)
+        numbers = 0
+        for l, layer in enumerate(self.problem.layers):
+            step = layer.n_weights + layer.units + grams * layer.fan_in**2
+            numbers += 2 * layer.units + (layer.n_weights if l == 0 else 2 * step)
         return numbers * itemsize
 
     def guarantee(self, account: Account) -> Guarantee:
-        return dladmm_guarantee(self.problem, account)
+        return dladmm_guarantee(self.problem, account, self.options.step_rule)
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,22 @@ class Backtracking:
         _check_search(self.growth, self.max_trials)
 
 
+@dataclass(frozen=True)
+class Matrix:
+    """theta and tau as matrices: theta = c (K + d I), K the Gram matrix of the layer's inputs, and
+    tau = nu I + c W^T W, with which a goes to its exact minimiser.
+
+    d = delta mean(diag(K)); None: delta is found in every step (matrix_steps.damping).
+    """
+
+    delta: float | None = None
+    scalar: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.delta is not None and not 0 < self.delta < float("inf"):
+            raise ValueError(f"delta={self.delta!r} is not valid; expected a finite number > 0")
+
+
 def _check_search(growth: float, max_trials: int) -> None:
     if not 1 < growth < float("inf"):
         raise ValueError(f"growth={growth!r} is not valid; expected a finite number > 1")
@@ -45,11 +61,13 @@ def _check_search(growth: float, max_trials: int) -> None:
         raise ValueError(f"max_trials={max_trials!r} is not valid; expected an integer >= 1")
 
 
-StepRule = ClosedForm | Backtracking
+VectorRule = ClosedForm | Backtracking  # a number for each row of W and each sample of a
+StepRule = VectorRule | Matrix
 STEP_RULES: dict[str, StepRule] = {
     "closed-form": ClosedForm(),
     "closed-form-scalar": ClosedForm(scalar=True),
     "backtracking": Backtracking(),
+    "matrix": Matrix(),
 }
 
 

@@ -5,12 +5,14 @@ from collections.abc import Sequence
 
 from dladmm.core.method import Account, Guarantee, Row
 from dladmm.core.problem import Problem
+from dladmm.core.relaxed.step_rules import StepRule
 
 
 def descent_constant(
     rho: float, nu: float, H: float, theta: float, tau: float, mass: float = math.inf
 ) -> float:
-    """C_2 of Property 2: min(nu/2, C_1, theta/2, tau/2), not positive unless rho > 2 H.
+    """C_2 of Property 2: min(nu/2, C_1, theta/2, tau/2), not positive unless rho > 2 H; theta and
+    tau are the least ones of any row, or the least eigenvalues where they are matrices.
 
     The b steps gain min(nu, rho) mass/2, mass the sum of sample weights: more than nu/2 or C_1
     unless the weights sum to less than one sample.
@@ -23,7 +25,14 @@ def descent_constant(
     return min(nu / 2, C1, theta / 2, tau / 2, min(nu, rho) * mass / 2)
 
 
-def dladmm_guarantee(problem: Problem, account: Account) -> Guarantee:
+STEPS = {
+    "ClosedForm": "theta and tau as small as the majorisation allows, by a Rayleigh quotient",
+    "Backtracking": "theta and tau by backtracking, one number each, as in Algorithms 2-5",
+    "Matrix": "theta and tau are matrices; C_2 has half the least eigenvalue",
+}
+
+
+def dladmm_guarantee(problem: Problem, account: Account, rule: StepRule) -> Guarantee:
     """Sufficient descent in every iteration, and which theorem's conditions held."""
     H, (rows, drops, mass, lemma2_at_start) = problem.loss.lipschitz, account
     constants = [
@@ -34,7 +43,8 @@ def dladmm_guarantee(problem: Problem, account: Account) -> Guarantee:
         math.isnan(drop) or drop >= C2 * row["moved"] - rounding
         for C2, row, (drop, rounding) in zip(constants, rows, drops, strict=True)
     )
-    theorems = _theorems(problem, rows, lemma2_at_start)
+    steps = {"Steps": STEPS[type(rule).__name__]}
+    theorems = steps | _theorems(problem, rows, lemma2_at_start)
     return Guarantee(
         theorems, met if least > 0 else None, least if math.isfinite(least) else math.nan
     )

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dladmm.core.relaxed.step_rules import Backtracking, ClosedForm, StepRule
+from dladmm.core.relaxed.step_rules import Backtracking, ClosedForm, VectorRule
 from dladmm.core.relaxed.zl_solvers import zl_solvers
 from dladmm.engine import trees
 from dladmm.engine.arrays import Array, namespace, xp
@@ -124,7 +124,7 @@ def update_zL(
 
 
 def update_a(
-    rule: StepRule, f: Activation, a: Array, z: Array, above: Phi, nu: Array, samples: Samples
+    rule: VectorRule, f: Activation, a: Array, z: Array, above: Phi, nu: Array, samples: Samples
 ) -> tuple[Array, Array, Step]:
     """A majorised step on c/2 |A(W, a) + b - z_above - u/rho|^2 + nu/2 |a - f(z)|^2.   (eqs. 3, 16)
 
@@ -150,7 +150,7 @@ def update_a(
 
 
 def _step_a(
-    rule: StepRule, size: Array, bent: Array, nu: Array, weights: Array | None, samples: Samples
+    rule: VectorRule, size: Array, bent: Array, nu: Array, weights: Array | None, samples: Samples
 ) -> tuple[Array, Array, Array, Array]:
     """nu/tau per sample, the least tau/nu, trials and failures, from |g|^2 and c/nu |A(W, g)|^2."""
     none = np.zeros((), np.int32)

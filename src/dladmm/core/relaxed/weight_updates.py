@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dladmm.core.relaxed.step_rules import Backtracking, StepRule
+from dladmm.core.relaxed.step_rules import Backtracking, StepRule, VectorRule
 from dladmm.core.relaxed.updates import Phi, Step, failed, grow, least, residual
 from dladmm.engine import trees
 from dladmm.engine.arrays import Array, is_jax, load_jax, namespace, xp
@@ -24,7 +24,7 @@ PARTS, LEAST_UNITS = 4, 100
 
 
 def update_W(
-    regularizer: Regularizer, rule: StepRule, phi: Phi, a_prev: Array, samples: Samples
+    regularizer: Regularizer, rule: VectorRule, phi: Phi, a_prev: Array, samples: Samples
 ) -> tuple[Array, Array, Step]:
     """argmin_W P(W; theta) + Omega(W) at the current W, theta as the rule chooses.   (eqs. 9, 11)
 
@@ -48,11 +48,11 @@ def update_W(
         D, _, record = _step_W(regularizer, rule, W, G, c, times_K)
         return W + D, add_product(phi, D, a_prev, samples), record
     ridge = regularizer.quadratic / c
-    direction, scale = _normalised(G + ridge * W, rule)
+    direction, scale = normalised(G + ridge * W, not rule.scalar)
 
     def some_units(p: Array, by_unit: Any, memory: Array) -> tuple[Array, Array, Step, Array]:
         direction, scale = by_unit
-        image, squares = _image(layer, direction, a_prev, samples, memory)
+        image, squares = image_of(layer, direction, a_prev, samples, memory)
         kappa = _quotient(squares, direction, rule)
         step, record = _quadratic_step(rule, kappa, ridge, scale, direction, c)
         return p - layer.scale_units(image, step), step, record, image
@@ -62,7 +62,7 @@ def update_W(
     return W - step * direction, p, record
 
 
-def _image(
+def image_of(
     layer: Layer, direction: Array, a_prev: Array, samples: Samples, memory: Array
 ) -> tuple[Array, Array]:
     """A(direction, a_prev), in `memory`, and sum_i omega_i of its squares for each unit."""
@@ -119,7 +119,7 @@ def walk_units(
 
 
 def update_W_twice(
-    regularizer: Regularizer, rule: StepRule, phi: Phi, x: Array, samples: Samples, K: Array
+    regularizer: Regularizer, rule: VectorRule, phi: Phi, x: Array, samples: Samples, K: Array
 ) -> tuple[Array, Array, tuple[Step, Step]]:
     """The last backward and the first forward step on W_1: two steps on one quadratic.   (9, 11)
 
@@ -154,7 +154,7 @@ def add_product(phi: Phi, D: Array, a_prev: Array, samples: Samples) -> Array:
 
 def _step_W(
     regularizer: Regularizer,
-    rule: StepRule,
+    rule: VectorRule,
     W: Array,
     G: Array,
     c: Array,
@@ -163,7 +163,7 @@ def _step_W(
     """D of one W update, D K, and its record; G is 1/c of the gradient of phi, K the Gram matrix of
     a_prev, so that <D K, D> = sum_i omega_i |A(D, a_prev,i)|^2."""
     ridge = (regularizer.quadratic or 0) / c
-    direction, scale = _normalised(G + ridge * W, rule)
+    direction, scale = normalised(G + ridge * W, not rule.scalar)
     if regularizer.quadratic is None:
         # Where phi is flat the step is Omega's own, along W.
         direction = xp.where(scale > 0, direction, W)
@@ -176,14 +176,14 @@ def _step_W(
     return D, times_K(D), record
 
 
-def _normalised(G: Array, rule: StepRule) -> tuple[Array, Array]:
+def normalised(G: Array, by_row: bool) -> tuple[Array, Array]:
     """G and its scale apart, per row or for all: squares of tiny gradients would underflow."""
-    axes = None if rule.scalar else tuple(range(1, G.ndim))
+    axes = tuple(range(1, G.ndim)) if by_row else None
     scale = xp.max(xp.abs(G), axis=axes, keepdims=True)
     return G / xp.where(scale > 0, scale, 1), scale
 
 
-def _quotient(squares: Array, direction: Array, rule: StepRule) -> Array:
+def _quotient(squares: Array, direction: Array, rule: VectorRule) -> Array:
     """kappa = |A(D)|^2 / |D|^2 per row or for all, with a floor so that no theta vanishes.
 
     The floor is relative to the largest kappa of the units at hand, a part of the layer or all.
@@ -196,7 +196,7 @@ def _quotient(squares: Array, direction: Array, rule: StepRule) -> Array:
 
 
 def _quadratic_step(
-    rule: StepRule, kappa: Array, ridge: Array, scale: Array, direction: Array, c: Array
+    rule: VectorRule, kappa: Array, ridge: Array, scale: Array, direction: Array, c: Array
 ) -> tuple[Array, Step]:
     """The step length along `direction`, per row; the direction is exact, so one theta suffices."""
     if isinstance(rule, Backtracking):
@@ -211,7 +211,7 @@ def _quadratic_step(
 
 def _prox_step(
     regularizer: Regularizer,
-    rule: StepRule,
+    rule: VectorRule,
     W: Array,
     G: Array,
     c: Array,

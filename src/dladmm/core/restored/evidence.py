@@ -29,7 +29,7 @@ import numpy as np
 from dladmm.core.data import DATA, Data
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
-from dladmm.core.restored.point import backward_sweep, forward_pass, probe
+from dladmm.core.restored.point import backward_sweep, forward_pass
 from dladmm.engine import trees
 from dladmm.engine.arrays import Array, is_jax, xp
 from dladmm.engine.devices import EVERYWHERE, Engine, spread
@@ -37,6 +37,7 @@ from dladmm.engine.linalg import identity, inverse_trace, pseudo_inverse
 from dladmm.engine.loops import either
 from dladmm.engine.programs import compiled
 from dladmm.engine.sums import squared_norm
+from dladmm.engine.walks import probe
 from dladmm.terms.regularizers import Evidence
 
 # Columns of the curvature, at most: G is a matrix of so many rows. Where gamma comes near them it
@@ -62,8 +63,9 @@ class Weighing(NamedTuple):
 
 
 def applies(problem: Problem) -> bool:
-    """Whether the evidence knows this problem: a loss that bends, activations with slopes."""
-    return _roots_of_each(problem) > 0 and all(f.continuous for f in problem.activations)
+    """Whether the evidence knows this problem: a loss that bends, activations whose slopes are
+    taken."""
+    return _roots_of_each(problem) > 0 and all(f.uses_slope for f in problem.activations)
 
 
 def _roots_of_each(problem: Problem) -> int:

@@ -10,7 +10,7 @@ One iteration:
    L_rho is F. Nothing of it is kept but sums over samples: the memory is that of one block.
 2. Backward sweep. The dual gives the gradient at a_{L-1}; each layer's residual target is
    r_l = f_l'(z_l) o g_l, g_l the gradient at a_l (*first-order*). Where f_l' says nothing (sign,
-   step) the target comes from the paper's z update instead (*closed*).
+   step), or is not to be taken, the target comes from the paper's z update instead (*closed*).
 3. W_l and b_l together, in a matrix metric: with A = [a_{l-1}, 1],
 
        [W b]+ = argmin_V <G, V - [W b]> + 1/(2 t) <S~ (V - [W b]) K~, V - [W b]> + Omega_l(W),
@@ -44,12 +44,12 @@ from dladmm.core.restored.metric import (
     prox_in_metric,
     with_quadratic,
 )
-from dladmm.core.restored.point import probe, restore
+from dladmm.core.restored.point import restore
 from dladmm.engine.arrays import Array, xp
 from dladmm.engine.linalg import factored, solve_factored
 from dladmm.engine.loops import either, repeat_while
 from dladmm.engine.sums import mass, squared_norm, total
-from dladmm.engine.walks import Folded
+from dladmm.engine.walks import Folded, probe
 from dladmm.terms.layers import Layer
 from dladmm.terms.regularizers import Regularizer
 

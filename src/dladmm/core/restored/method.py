@@ -38,7 +38,7 @@ class RestoredMethod(Method):
                 f" {type(self.problem.loss).__name__} does not define; expected method='dladmm'"
             )
         for l, f in enumerate(self.problem.activations, 1):
-            if f.continuous and type(f).slopes is Activation.slopes:
+            if f.uses_slope and type(f).slopes is Activation.slopes:
                 raise ValueError(
                     f"method='restored' needs the slopes of activation {l}, which"
                     f" {type(f).__name__} does not define; expected method='dladmm'"
@@ -115,9 +115,9 @@ class FullBatch(RestoredMethod):
     def guarantee(self, account: Account) -> Guarantee:
         how = (
             " by a share of what its slope promises"
-            if all(f.continuous for f in self.problem.activations)
-            else "; hidden weights under a discontinuous activation have no gradient, so the"
-            " subgradient is that of their targets, not of the loss"
+            if all(f.uses_slope for f in self.problem.activations)
+            else "; no derivative of an activation was taken, so the subgradient is that of closed"
+            " targets, not of the loss"
         )
         found = {}
         if self.reweighs and account.rows:

@@ -1,28 +1,55 @@
 """A restored point: the forward pass, and the backward sweep of residual targets."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
-from dladmm.engine.arrays import Array, namespace, xp
+from dladmm.engine.arrays import Array, xp
 from dladmm.terms.activations import Activation
+
+SHARE = 0.1  # of the size of z, by which a closed target moves a
+MOST_RATIO = 4.0  # 1 + f'^2, at most: what f is steeper than that is taken for as steep
 
 
 def residual_target(f: Activation, z: Array, g: Array) -> Array:
-    """The residual target r of a layer with pre-activations z from the gradient g at a = f(z).
-
-    First-order: f'(z) o g. Closed, for a discontinuous f: z - z+ with z+ the paper's update
-    towards a - g/nu, where nu is the root mean square of the sample's g; r is scaled back by nu.
-    """
-    if f.continuous:
+    """The residual target r of a layer with pre-activations z from the gradient g at a = f(z)."""
+    if f.uses_slope:
         return f.times_slope(z, g)
-    tiny = np.finfo(z.dtype).tiny
-    nu = xp.sqrt(xp.mean(g * g, axis=tuple(range(1, g.ndim)), keepdims=True))
-    target = f(z) - g / xp.maximum(nu, tiny)
-    return nu * (z - f.argmin_z(z, target))
+    size = _rms(z) * SHARE if f.continuous else xp.ones_like(_rms(z))  # a level is a step of 1
+    return closed_target(f, z, g, size)
+
+
+def closed_target(f: Activation, z: Array, g: Array, s: Array | float) -> Array:
+    """The target of the paper's own updates, without a derivative of f.
+
+    a goes to a+ = f(z) - s g/rms(g), a gradient step with nu = rms(g)/s for each sample; z to
+    z+ = argmin (z+ - z)^2 + (f(z+) - a+)^2, globally, which also clips units and revives them; and
+
+        r = nu (z - z+) (f(z) - a+)/(f(z+) - a+).
+
+    The quotient is what z+ has left of the way that a goes, 1 + f'^2 for small s: 2 for an active
+    ReLU, so that r tends to f'(z) g as s does to 0. Where f jumps it is taken as 1.
+    """
+    tiny = np.finfo(z.dtype).tiny ** 0.5
+    s = xp.maximum(s, np.finfo(z.dtype).eps)
+    nu = xp.maximum(_rms(g), tiny) / s
+    way = g / nu
+    target = f(z) - way
+    new = f.argmin_z(z, target)
+    if not f.continuous:
+        return nu * (z - new)
+    left = f(new) - target
+    # f(z+) is between a+ and f(z) where f grows with z.
+    ratio = xp.where(xp.abs(left) > 0, way / xp.where(left == 0, 1, left), 1)
+    return nu * (z - new) * xp.clip(ratio, 1, MOST_RATIO)
+
+
+def _rms(v: Array) -> Array:
+    """The root mean square of each sample, shaped to broadcast."""
+    return xp.sqrt(xp.mean(v * v, axis=tuple(range(1, v.ndim)), keepdims=True))
 
 
 class Point(NamedTuple):
@@ -60,21 +87,3 @@ def backward_sweep(
         g = problem.layers[l].adjoint_a(params.W[l], targets[-1])
         targets.append(residual_target(problem.activations[l - 1], z[l - 1], g))
     return tuple(targets[::-1])
-
-
-def probe(
-    places: Array, weights: Array | None, every: int, dtype: Any
-) -> tuple[Array | None, Array | None]:
-    """Rows of a block whose place among all samples is a multiple of `every`; their weights.
-
-    The choice depends on neither blocks nor devices. A block may hold one row less than the next:
-    a row beyond its end has weight zero. None where every row is taken.
-    """
-    if every == 1:
-        return None, weights
-    rows = places.shape[0]
-    chosen = -places[0] % every + every * namespace(places).arange(-(-rows // every))
-    inside = chosen < rows
-    chosen = xp.minimum(chosen, rows - 1)
-    few = inside.astype(dtype)
-    return chosen, few if weights is None else few * weights[chosen]

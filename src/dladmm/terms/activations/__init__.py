@@ -1,7 +1,7 @@
 """Activations by name; any smooth function is one too."""
 
 from dladmm.engine.arrays import sigmoid, softplus
-from dladmm.terms.activations.base import Activation
+from dladmm.terms.activations.base import Activation, WithoutSlope
 from dladmm.terms.activations.piecewise import (
     HardSigmoid,
     HardTanh,
@@ -32,6 +32,7 @@ __all__ = [
     "Sign",
     "Smooth",
     "Step",
+    "WithoutSlope",
     "activations",
 ]
 

@@ -8,19 +8,22 @@ terms carry the weight nu/2 and so the weight drops out),
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from dladmm.engine.arrays import Array, xp
+from dladmm.terms.registry import needs_jax
 
 
 @dataclass(frozen=True)
 class Activation:
     """The contract: f, its argmin_z, and its one-sided slopes for the subgradient.
 
-    Assumption 1 of the paper asks for a `continuous` f; the certificate says if it is.
+    Assumption 1 of the paper asks for a `continuous` f; the certificate says if it is. uses_slope:
+    whether its derivative says how a gradient passes through it.
     """
 
-    continuous: ClassVar[bool] = True
+    continuous: ClassVar[Any] = True
+    uses_slope: ClassVar[bool] = True
 
     def __call__(self, z: Array) -> Array:
         """f(z), elementwise."""
@@ -37,6 +40,29 @@ class Activation:
     def times_slope(self, z: Array, g: Array) -> Array:
         """f'(z) g with the left derivative, elementwise: how a gradient passes through f."""
         return self.slopes(z)[0] * g
+
+
+@dataclass(frozen=True)
+class WithoutSlope(Activation):
+    """f as it is, but for its derivative, which nobody is to take."""
+
+    uses_slope: ClassVar[bool] = False
+
+    f: Activation
+
+    @property
+    def continuous(self) -> bool:
+        return bool(self.f.continuous)
+
+    @property
+    def needs_jax(self) -> bool:
+        return needs_jax(self.f)
+
+    def __call__(self, z: Array) -> Array:
+        return self.f(z)
+
+    def argmin_z(self, m: Array, a: Array) -> Array:
+        return self.f.argmin_z(m, a)
 
 
 def best(candidates: list[tuple[Array, Array]]) -> Array:

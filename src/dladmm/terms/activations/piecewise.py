@@ -115,7 +115,8 @@ class PiecewiseConstant(Activation):
     One candidate per level: m clamped strictly inside the level's interval.
     """
 
-    continuous: ClassVar[bool] = False
+    continuous: ClassVar[Any] = False
+    uses_slope: ClassVar[bool] = False
     knots: ClassVar[Any] = (0.0,)
     levels: ClassVar[Any] = (0.0, 1.0)
 

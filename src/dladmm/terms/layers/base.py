@@ -175,11 +175,14 @@ class Layer:
 
     def input_gram(self, W: Array) -> Array:
         """K with |A(W, d)|^2 = <d K, d> for every input d, which is one row of all its numbers."""
+        M = self.input_map(W)
+        return M @ M.T
+
+    def input_map(self, W: Array) -> Array:
+        """M with A(W, a) = a M, a and p as one row each of all their numbers."""
         n = prod(self.in_shape)
-        image = self.apply(
-            W, namespace(W).eye(n, dtype=W.dtype).reshape(n, *self.in_shape)
-        ).reshape(n, -1)
-        return image @ image.T
+        inputs = namespace(W).eye(n, dtype=W.dtype).reshape(n, *self.in_shape)
+        return self.apply(W, inputs).reshape(n, -1)
 
     def times_gram(self, D: Array, K: Array) -> Array:
         """D K: the adjoint of W -> A(W, a) at A(D, a), without a pass over the samples."""

@@ -33,8 +33,8 @@ class Dense(Layer):
     def collapse(self, rows: Array) -> Array:
         return rows.reshape(rows.shape[0], *self.inputs)
 
-    def input_gram(self, W: Array) -> Array:
-        return W.T @ W
+    def input_map(self, W: Array) -> Array:
+        return W.T
 
     @classmethod
     def example(cls) -> Self:
