@@ -16,11 +16,13 @@ import time
 import traceback
 from collections.abc import Sequence
 from functools import partial
-from typing import IO, NamedTuple, NoReturn
+from typing import IO, Any, NamedTuple, NoReturn
 
 from dladmm.cli.messages import print_message
+from dladmm.engine.signals import SIGNALS
 
 AUTO = "auto"  # the coordinator as SLURM, Kubernetes or MPI name it
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 CONNECT_SECONDS = 120
 HEARTBEAT_SECONDS = 30
 SHUTDOWN_SECONDS = 60
@@ -28,6 +30,8 @@ SHUTDOWN_SECONDS = 60
 LOST_ANOTHER = 3
 # How long the others may take to end by themselves, and then once they are asked to.
 GRACE_SECONDS = 5.0
+# How long all may take to keep what they have once a signal asks for it.
+KEEP_SECONDS = 8.0
 
 
 def join(coordinator: str | None, num_processes: int | None, process_id: int | None) -> None:
@@ -69,7 +73,9 @@ def join(coordinator: str | None, num_processes: int | None, process_id: int | N
             f"--process-id {process_id} is not valid; expected 0 to {num_processes - 1}"
         )
     own_standard_output()
-    initialize(coordinator, num_processes, process_id)
+    # JAX listens on all interfaces by itself; processes of one machine need none but its own.
+    bind = coordinator if host in LOOPBACK else None
+    initialize(coordinator, num_processes, process_id, coordinator_bind_address=bind)
 
 
 def own_standard_output() -> None:
@@ -136,14 +142,24 @@ def launch(command: Sequence[str], count: int) -> tuple[int, str]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         coordinator = f"127.0.0.1:{free.getsockname()[1]}"
     children: list[Child] = []
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # no orphans by `kill` either
+    heard: list[int] = []
+
+    def hear(number: int, _: Any) -> None:
+        heard.append(number)
+        raise KeyboardInterrupt
+
+    for one in SIGNALS:  # no orphans by `kill` either
+        if signal.getsignal(one) is not signal.SIG_IGN:
+            signal.signal(one, hear)
     try:
         for index in range(count):
             children.append(start(command, coordinator, count, index))
         dead = wait_for_all(children)
         words = dead.last_words() if dead else ""
     except KeyboardInterrupt:
-        return 130, f"interrupted; {how_to_resume(command, count)}"
+        asked = heard[0] if heard else signal.SIGINT
+        pass_on(asked, children)
+        return 128 + asked, f"ended by {signal_name(asked)}; {how_to_resume(command, count)}"
     finally:
         end(children)
     if dead is None:
@@ -156,6 +172,27 @@ def launch(command: Sequence[str], count: int) -> tuple[int, str]:
         f"process {dead.number} of {count} {how}{f' ({words})' if words else ''}, so the others"
         f" were stopped; {how_to_resume(command, count)}"
     )
+
+
+def pass_on(number: int, children: Sequence[Child]) -> None:
+    """Let the processes agree on where to end and keep what they have; kill who takes too long."""
+    ignore_signals()
+    for child in children:
+        child.process.send_signal(number)
+    wait_while_running(children, KEEP_SECONDS)
+    for child in children:
+        child.process.kill()
+
+
+def ignore_signals() -> None:
+    for one in SIGNALS:
+        signal.signal(one, signal.SIG_IGN)
+
+
+def wait_while_running(children: Sequence[Child], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and any(c.process.poll() is None for c in children):
+        time.sleep(0.05)
 
 
 def signal_name(number: int) -> str:
@@ -198,12 +235,9 @@ def start(command: Sequence[str], coordinator: str, count: int, index: int) -> C
 
 def end(children: Sequence[Child]) -> None:
     """Wait a little for those that still run, then end them, politely first; not to be hurried."""
-    for asked in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(asked, signal.SIG_IGN)
+    ignore_signals()
     for last_resort in (subprocess.Popen.terminate, subprocess.Popen.kill):
-        deadline = time.monotonic() + GRACE_SECONDS
-        while time.monotonic() < deadline and any(c.process.poll() is None for c in children):
-            time.sleep(0.05)
+        wait_while_running(children, GRACE_SECONDS)
         for child in children:
             if child.process.poll() is None:
                 last_resort(child.process)
