@@ -133,6 +133,8 @@ def fit(
             job.report(trained)
         if job.interrupted_by:
             raise typer.Exit(128 + job.interrupted_by)
+        if job.ran_out:
+            raise typer.Exit(1)
 
 
 def checkpoints(folder: Path | None, every: int | None, minutes: float | None, resume: bool) -> Any:

@@ -40,9 +40,11 @@ class FitJob:
     as_json: bool
     warnings: list[str] = field(default_factory=list)
     interrupted_by: int = 0  # the signal that ended it, the model being saved
+    ran_out: bool = False  # of memory, the model being saved
 
     def run(self) -> dict[str, Any] | None:
         """How the training ended, as plain values; None in any process but the first."""
+        from dladmm.core.results import BROKEN_OFF, Status
         from dladmm.engine.processes import process_index
 
         first = process_index() == 0
@@ -57,9 +59,11 @@ class FitJob:
             del rows  # which may be most of the memory
             if not reading.source.is_named and self.test_size > 0:
                 scores["held_out"] = None
-                if not self.interrupted_by and not asked_to_end():
+                ended = estimator.status_ not in BROKEN_OFF and not asked_to_end()
+                if ended and not self.interrupted_by:
                     scores["held_out"] = self.held_out(reading, target, Path(folder), first)
             self.interrupted_by = self.interrupted_by or asked_to_end()
+            self.ran_out = estimator.status_ == Status.MEMORY
         return self.record(estimator, target, scores) if first else None
 
     def load(self, folder: Path, first: bool) -> tuple[Reading, TrainingRows]:
@@ -144,7 +148,7 @@ class FitJob:
                 known = reading.targets(target if target.classes else learned, others)
                 X, y = reading.scored_rows(rows.preprocessing, out, folder, rows.X.dtype)
                 return scored(estimator, learned, X, y, known, pooled=True)
-        except (ValueError, OSError, KeyboardInterrupt) as error:
+        except (ValueError, OSError, MemoryError, KeyboardInterrupt) as error:
             why = sentence(error) or "interrupted; the model of all rows is saved"
             if first:
                 self.warnings.append(f"no held-out score: {why}")
@@ -227,7 +231,7 @@ def ending(estimator: Any) -> list[str]:
 
     if estimator.status_ == Status.INTERRUPTED:
         return [f"interrupted after {estimator.n_iter_} iterations; the best network is kept"]
-    if estimator.status_ == Status.DIVERGED:
+    if estimator.status_ in (Status.DIVERGED, Status.MEMORY):
         return [estimator.message_]
     if estimator.status_ == Status.MAX_ITER:
         return [f"{estimator.message_}; --max-iter allows more"]

@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dladmm.core.choice import chosen_engine
-from dladmm.core.memory import advice
+from dladmm.core.memory import check_fits
 from dladmm.core.method import Method
 from dladmm.core.options import (
     ACTIVATION,
@@ -34,13 +34,13 @@ from dladmm.core.predict import predict_output
 from dladmm.core.problem import Problem, chain
 from dladmm.core.restored.evidence import last_layer_covariance, noise_level
 from dladmm.core.restored.mini_batch import Stream
-from dladmm.core.results import Result, Status
+from dladmm.core.results import BROKEN_OFF, Result, Status
 from dladmm.core.solve import solve
 from dladmm.core.validation import checked_method
 from dladmm.engine import trees
 from dladmm.engine.devices import Engine
 from dladmm.engine.processes import over_processes, process_index, refused_together
-from dladmm.estimators.units import Units, as_they_are, learned
+from dladmm.estimators.units import Units, as_they_are, is_on_disk, learned
 from dladmm.io.checkpoints import Checkpoints
 from dladmm.terms.layers import Dense, Layer
 from dladmm.terms.regularizers import L2, Evidence, Regularizer
@@ -204,9 +204,10 @@ class DLADMMBase(BaseEstimator):
         method = checked_method(problem, options)
         engine = chosen_engine(method, options, X.shape[0])
         options = dataclasses.replace(options, engine=engine.name)
-        too_large = advice(problem, X.shape[0], options)
-        if too_large:
-            warnings.warn(too_large, stacklevel=4)
+        with refused_together():
+            # The rows in units of their own; those on disk are not copied.
+            copied = 0 if is_on_disk(X) else math.prod(X.shape) * np.dtype(dtype).itemsize
+            check_fits(problem, X.shape[0], options, copied)
         X = densified(X, dtype)
         if units is None:
             units = self._units_of(problem, X, Y, sample_weight)
@@ -272,7 +273,7 @@ class DLADMMBase(BaseEstimator):
         """What error bars are made of, where the run has found the noise of the last network."""
         self.covariance_ = self.noise_variance_ = None
         weighing: Any = getattr(result.state, "weighing", None)
-        ended = result.status not in (Status.INTERRUPTED, Status.DIVERGED)
+        ended = result.status not in BROKEN_OFF
         found = weighing is not None and float(weighing.gamma) > 0
         if not (found and is_last and ended and problem.loss.has_noise_level):
             return
@@ -326,9 +327,14 @@ class DLADMMBase(BaseEstimator):
             held_out=held_out,
             checkpoints=self._checkpoints(),
         )
-        if result.status == Status.MAX_ITER:
+        more = {
+            Status.MAX_ITER: "; raise max_iter, or tol to stop earlier",
+            Status.DIVERGED: "",
+            Status.MEMORY: "",
+        }
+        if result.status in more:
             warnings.warn(
-                f"{type(self).__name__}: {result.message}; raise max_iter, or tol to stop earlier",
+                f"{type(self).__name__}: {result.message}{more[result.status]}",
                 ConvergenceWarning,
                 stacklevel=3,
             )

@@ -85,11 +85,11 @@ def learned(
 ) -> Units:
     """The units of these rows, those of all processes together."""
     # A file on disk may be larger than memory: it is not copied.
-    centre, scale = (0.0, 1.0) if _is_on_disk(x) else input_units(x, weights, by_column)
+    centre, scale = (0.0, 1.0) if is_on_disk(x) else input_units(x, weights, by_column)
     return Units(centre, scale, *loss.standardised(*targets_of_all(y, weights)))
 
 
-def _is_on_disk(x: Any) -> bool:
+def is_on_disk(x: Any) -> bool:
     """Whether this array is a view of a memory-mapped one."""
     while x is not None and not isinstance(x, np.memmap):
         x = getattr(x, "base", None)
