@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from dladmm.cli.fit_job import FitJob
-from dladmm.cli.messages import check_writable, print_message
+from dladmm.cli.messages import check_writable, claimed, print_message
 from dladmm.cli.options import (
     AsJson,
     Checkpoint,
@@ -119,7 +119,7 @@ def fit(
     check_writable(out, "--out", keep=[data, *([] if target is None else [target])])
     join(coordinator, num_processes, process_id)
     job = FitJob(data, target, data_dir, task, drop or [], test_size, settings, out, as_json)
-    with listening():
+    with listening(), claimed(out, "--out"):
         try:
             settings["checkpoints"] = checkpoints(
                 checkpoint, checkpoint_every, checkpoint_minutes, resume

@@ -6,7 +6,6 @@ processes as the run has them, and a text of everything else with its own checks
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import itertools
 import json
@@ -35,6 +34,7 @@ from dladmm.engine.processes import (
     refused_together,
     texts_of_processes,
 )
+from dladmm.io.files import lock_file
 
 DEFAULT_MINUTES = 10.0
 # How long a process waits for the others to have written their parts.
@@ -108,20 +108,11 @@ class CheckpointFolder:
         """A file only one run can hold, which the system lets go when its process ends."""
         self.folder.mkdir(parents=True, exist_ok=True)
         try:
-            import fcntl
-        except ImportError:  # Windows has no such locks
-            return None
-        file = (self.folder / ".lock").open("w")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            file.close()
-            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-                return None  # a file system without locks
+            return lock_file(self.folder / ".lock")
+        except BlockingIOError:
             raise ValueError(
                 f"{self.settings.folder} is in use by another run; expected a folder of its own"
             ) from None
-        return file
 
     def _steps(self) -> list[int]:
         """Iterations with a finished checkpoint, ascending."""
