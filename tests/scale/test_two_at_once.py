@@ -19,7 +19,7 @@ from dladmm.io.files import lock_file
 @pytest.mark.slow
 def test_a_second_run_is_refused_and_the_first_one_goes_on(tmp_path):
     """Into the same --out, and into the same folder of checkpoints."""
-    first = Fit(tmp_path).wait_for_iterations(2)
+    first = Fit(tmp_path, seconds=1).wait_for_iterations(2)
     second = Fit(tmp_path, keep=False, noted="second")
     code, _, err = second.ended()
     assert (code, err.count("\n")) == (2, 1)
