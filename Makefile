@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 CONSTRAINTS ?= constraints.txt
 FRESH := build/fresh
 
-.PHONY: demo test test-slow lint types wheel bench constraints clean
+.PHONY: demo test test-slow fuzz lint types wheel bench constraints clean
 
 $(VENV)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -21,6 +21,11 @@ test: $(VENV)/ready
 
 test-slow: $(VENV)/ready
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow
+
+# 10,000 random cases; interrupted, it goes on where it was. CASES=50000 makes more.
+CASES ?= 10000
+fuzz: $(VENV)/ready
+	DLADMM_CACHE=off $(BIN)/python tests/fuzz/long.py --cases $(CASES)
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .

@@ -1,9 +1,13 @@
 """SIGTERM, SIGHUP and Ctrl-C end a fit with its best network and a checkpoint, alone or as several
-processes; whoever goes on from there ends with the bits of a run that was left alone."""
+processes; whoever goes on from there ends with the bits of a run that was left alone. A process
+that is stopped (SIGSTOP), and not dead, ends the others, and harms nothing when it goes on."""
 
 import json
 import os
+import re
 import signal
+import socket
+from contextlib import suppress
 from unittest import mock
 
 import psutil
@@ -14,6 +18,7 @@ from tolerances import WEIGHTED_RUN
 from dladmm.estimators.model_files import load_model
 
 ASKED = [signal.SIGTERM, signal.SIGHUP, signal.SIGINT]
+FROZEN_SECONDS = 60  # within which the others of one that is stopped have ended
 pytestmark = pytest.mark.slow
 
 
@@ -75,3 +80,42 @@ def test_several_processes_agree_on_where_to_end(tmp_path, undisturbed, whom):
         code, out, err = resumed.ended()
         assert (code, json.loads(out)["resumed_from"]) == (0, fit.kept[-1]), err
         assert resumed.losses == pytest.approx(undisturbed.losses, rel=WEIGHTED_RUN)
+
+
+def test_a_stopped_process_is_named_and_all_are_ended(tmp_path):
+    fit = Fit(tmp_path, "--checkpoint-every", "3", count=3).wait_for_iterations(15)
+    children = {p.cmdline()[-1]: p for p in psutil.Process(fit.process.pid).children()}
+    listening = [c.laddr.ip for p in children.values() for c in p.net_connections() if not c.raddr]
+    assert {re.sub("^::ffff:", "", ip) for ip in listening} <= {"127.0.0.1", "::1"}
+    children["1"].send_signal(signal.SIGSTOP)
+    code, _, err = fit.ended(FROZEN_SECONDS)
+    assert (code, err.count("\n")) == (1, 1), err
+    assert "process 1 of 3 has been stopped for 15 s" in err
+    assert "--resume" in err
+    assert not any(child.is_running() for child in children.values())
+
+
+def test_the_first_process_stopped_without_a_launcher_harms_nothing_when_it_goes_on(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        where = f"127.0.0.1:{free.getsockname()[1]}"
+    of_three = ("--checkpoint-every", "3", "--coordinator", where, "--num-processes", 3)
+    fits = [Fit(tmp_path, *of_three, "--process-id", k, noted=f"noted-{k}") for k in range(3)]
+    fits[0].wait_for_iterations(5)
+    fits[0].process.send_signal(signal.SIGSTOP)
+    try:
+        for fit in fits[1:]:
+            assert fit.ended(FROZEN_SECONDS)[0] != 0
+        kept = fits[0].kept
+        assert kept
+        # The one that is stopped still holds the model and the folder.
+        code, _, err = Fit(tmp_path, "--resume").ended()
+        assert (code, "by another run" in err) == (2, True), err
+    finally:
+        with suppress(ProcessLookupError):
+            fits[0].process.send_signal(signal.SIGCONT)
+    assert fits[0].ended(FROZEN_SECONDS)[0] != 0  # it has lost the others
+    assert not (tmp_path / "m").exists()
+    resumed = Fit(tmp_path, "--resume", seconds=0)
+    code, out, err = resumed.ended()
+    assert code == 0, err
+    assert json.loads(out)["resumed_from"] >= kept[-1]

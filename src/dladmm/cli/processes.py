@@ -30,6 +30,9 @@ SHUTDOWN_SECONDS = 60
 LOST_ANOTHER = 3
 # How long the others may take to end by themselves, and then once they are asked to.
 GRACE_SECONDS = 5.0
+# How long a process may be stopped, before JAX itself loses patience after HEARTBEAT_SECONDS.
+FROZEN_SECONDS = 15.0
+LOOK_SECONDS = 0.05
 # How long all may take to keep what they have once a signal asks for it.
 KEEP_SECONDS = 8.0
 
@@ -156,6 +159,9 @@ def launch(command: Sequence[str], count: int) -> tuple[int, str]:
             children.append(start(command, coordinator, count, index))
         dead = wait_for_all(children)
         words = dead.last_words() if dead else ""
+        frozen = dead is not None and dead.process.poll() is None
+        if frozen:  # the others wait for it inside a sum, and hear nothing
+            kill(children)
     except KeyboardInterrupt:
         asked = heard[0] if heard else signal.SIGINT
         pass_on(asked, children)
@@ -165,6 +171,11 @@ def launch(command: Sequence[str], count: int) -> tuple[int, str]:
     if dead is None:
         return 0, ""
     first, code = children[0].process.returncode, dead.process.returncode
+    if frozen:
+        return 1, (
+            f"process {dead.number} of {count} has been stopped for {FROZEN_SECONDS:.0f} s, so all"
+            f" were ended; {how_to_resume(command, count)}"
+        )
     if code == first and code > 0 and code != LOST_ANOTHER:
         return code, ""  # a refusal, which the first process has printed itself
     how = f"failed with code {code}" if code > 0 else f"was ended by {signal_name(-code)}"
@@ -180,6 +191,10 @@ def pass_on(number: int, children: Sequence[Child]) -> None:
     for child in children:
         child.process.send_signal(number)
     wait_while_running(children, KEEP_SECONDS)
+    kill(children)
+
+
+def kill(children: Sequence[Child]) -> None:
     for child in children:
         child.process.kill()
 
@@ -192,7 +207,7 @@ def ignore_signals() -> None:
 def wait_while_running(children: Sequence[Child], seconds: float) -> None:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and any(c.process.poll() is None for c in children):
-        time.sleep(0.05)
+        time.sleep(LOOK_SECONDS)
 
 
 def signal_name(number: int) -> str:
@@ -201,7 +216,12 @@ def signal_name(number: int) -> str:
 
 
 def wait_for_all(children: Sequence[Child]) -> Child | None:
-    """Wait until all have ended well, which is None, or one has not: the one to blame."""
+    """Wait until all have ended well, which is None, or one has not: the one to blame.
+
+    One that is stopped (SIGSTOP) is as good as dead after a while: the others wait for it. Looks
+    are counted and not seconds, since Ctrl-Z stops this process too.
+    """
+    stopped = dict.fromkeys(range(len(children)), 0)
     while True:
         codes = [child.process.poll() for child in children]
         if all(code == 0 for code in codes):
@@ -209,7 +229,22 @@ def wait_for_all(children: Sequence[Child]) -> Child | None:
         bad = [child for child, code in zip(children, codes, strict=True) if code]
         if bad:
             return min(bad, key=lambda child: _blame(child.process.returncode))
-        time.sleep(0.05)
+        for k, child in enumerate(children):
+            stopped[k] = stopped[k] + 1 if codes[k] is None and is_stopped(child.process.pid) else 0
+            if stopped[k] * LOOK_SECONDS >= FROZEN_SECONDS:
+                return child
+        time.sleep(LOOK_SECONDS)
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether this child is stopped by a signal, as the system says."""
+    if not hasattr(os, "waitid"):
+        return False
+    try:
+        how = os.WSTOPPED | os.WNOHANG | os.WNOWAIT  # it is only looked at
+        return os.waitid(os.P_PID, pid, how) is not None
+    except ChildProcessError:  # it has ended
+        return False
 
 
 def _blame(code: int) -> int:

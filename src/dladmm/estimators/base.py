@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -123,7 +123,7 @@ class DLADMMBase(BaseEstimator):
         return problem
 
     def _problem_of(self, layers: Sequence[Layer]) -> Problem:
-        if isinstance(self.alpha, str) and self.alpha != "evidence":
+        if self.alpha != "evidence" and not isinstance(self.alpha, Real):
             raise ValueError(
                 f"alpha={self.alpha!r} is not valid; expected 'evidence' or a number >= 0"
             )
@@ -359,12 +359,18 @@ class DLADMMBase(BaseEstimator):
                 " expected a number between 0 and 1"
             )
         with refused_together():
-            chosen = train_test_split(
-                np.arange(X.shape[0]),
-                test_size=self.validation_fraction,
-                random_state=check_random_state(self.random_state).randint(2**31 - 1),
-                stratify=strata,
-            )
+            try:
+                chosen = train_test_split(
+                    np.arange(X.shape[0]),
+                    test_size=self.validation_fraction,
+                    random_state=check_random_state(self.random_state).randint(2**31 - 1),
+                    stratify=strata,
+                )
+            except ValueError as error:  # too few rows, in all or of a class
+                raise ValueError(
+                    f"early_stopping cannot hold out validation_fraction={self.validation_fraction}"
+                    f" of {X.shape[0]} rows: {error}"
+                ) from None
         train, held = (
             (X[rows], Y[rows], None if sample_weight is None else sample_weight[rows])
             for rows in chosen

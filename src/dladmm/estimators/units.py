@@ -86,7 +86,14 @@ def learned(
     """The units of these rows, those of all processes together."""
     # A file on disk may be larger than memory: it is not copied.
     centre, scale = (0.0, 1.0) if is_on_disk(x) else input_units(x, weights, by_column)
-    return Units(centre, scale, *loss.standardised(*targets_of_all(y, weights)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        y_centre, y_scale, of_units = loss.standardised(*targets_of_all(y, weights))
+    if not (np.isfinite(y_centre).all() and np.isfinite(y_scale).all()):
+        raise ValueError(
+            f"y has values up to {np.abs(y).max():.3g}, whose squares cannot be added; expected it"
+            " in a larger unit"
+        )
+    return Units(centre, scale, y_centre, y_scale, of_units)
 
 
 def is_on_disk(x: Any) -> bool:
