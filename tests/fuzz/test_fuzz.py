@@ -18,6 +18,7 @@ from cases import (
     model_files,
     record_file,
     signed,
+    tables,
 )
 
 from dladmm import DLADMMClassifier, DLADMMRegressor
@@ -79,6 +80,17 @@ def test_too_few_rows_to_hold_any_out_are_refused_by_the_name_of_the_parameter()
         ValueError, match=r"early_stopping cannot hold out validation_fraction=0\.1"
     ):
         DLADMMRegressor(early_stopping=True).fit([[1.0]], [1.0])
+
+
+def test_a_share_that_is_no_number_is_refused():
+    """Found: TypeError: '<' not supported between instances of 'int' and 'NoneType'."""
+    with pytest.raises(ValueError, match="validation_fraction=None is not valid"):
+        DLADMMRegressor(early_stopping=True, validation_fraction=None).fit([[1.0], [2.0]], [1, 2])
+
+
+def test_what_a_parser_says_is_one_sentence():
+    """Found: pandas ends its own with a line of its own."""
+    assert tables((".csv", b"a,b\n1,2\n1,2,3\n")) == "refused"
 
 
 def test_targets_whose_squares_overflow_are_refused():

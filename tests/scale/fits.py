@@ -1,6 +1,7 @@
 """Fits in processes of their own, which are watched, stopped or disturbed from outside."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -27,12 +28,13 @@ class Fit:
         count=1,
         keep=True,
         noted="noted",
-        **how,
+        ignored=(),
     ):
         self.folder, self.noted = folder, folder / noted
         where = ["--out", folder / "m"]
         if keep:  # only once it is asked to end
             where += ["--checkpoint", folder / "run", "--checkpoint-every", "1000"]
+        signals = {signal.SIGINT: signal.SIG_DFL} | dict.fromkeys(ignored, signal.SIG_IGN)
         several = ("launch", "-n", count, "--") if count > 1 else ()
         self.noted.write_bytes(b"")
         own = {"JAX_PLATFORMS": "cpu", "SLOWLY": str(seconds), "NOTED": str(self.noted)}
@@ -44,7 +46,8 @@ class Fit:
             stderr=subprocess.PIPE,
             env=os.environ | own,
             text=True,
-            **how,
+            # A shell ignores Ctrl-C for what it starts in the background, tests too.
+            preexec_fn=lambda: [signal.signal(one, act) for one, act in signals.items()],
         )
 
     def wait_for_iterations(self, number, seconds=120):

@@ -60,7 +60,7 @@ def test_an_iteration_that_takes_too_long_is_given_up(tmp_path):
 
 def test_a_signal_that_was_to_be_ignored_still_is(tmp_path):
     """As under `nohup`."""
-    fit = Fit(tmp_path, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    fit = Fit(tmp_path, ignored=[signal.SIGHUP])
     fit.wait_for_iterations(3).process.send_signal(signal.SIGHUP)
     before = fit.noted.stat().st_size
     fit.wait_for_iterations(before + 3)

@@ -115,10 +115,14 @@ class Iterating:
         One that has heard a signal before iteration k names k + 2: no other can be further, since
         it has absorbed iteration k - 1 at most without this one, and sees the name before k + 2.
         """
-        if not self.several:
-            return asked_to_end() > 0
-        step = agreed_step(f"end-{self.number}", k + 2 if asked_to_end() else None)
-        return step is not None and k >= step
+        if self.several:
+            step = agreed_step(f"end-{self.number}", k + 2 if asked_to_end() else None)
+            ends = step is not None and k >= step
+        else:
+            ends = asked_to_end() > 0
+        if ends:
+            self.__exit__()  # a checkpoint is to be written, which nothing must disturb
+        return ends
 
 
 def _alarm(seconds: float) -> None:

@@ -17,6 +17,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dladmm._version import __version__
 from dladmm.core.choice import chosen_engine
 from dladmm.core.memory import check_fits
 from dladmm.core.method import Method
@@ -86,6 +87,21 @@ class DLADMMBase(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"_dladmm_version": __version__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """From a pickle, which is of one version only; one of another is used with a warning."""
+        written = state.get("_dladmm_version", "0.1 or 0.2.0.dev0")
+        if written != __version__:
+            warnings.warn(
+                f"this {type(self).__name__} was pickled by dladmm {written}, and this is dladmm"
+                f" {__version__}: it may fail or predict otherwise; `save` and `load` keep models"
+                " for later versions",
+                stacklevel=2,
+            )
+        super().__setstate__({k: v for k, v in state.items() if k != "_dladmm_version"})
 
     def save(self, path: Any) -> None:
         """Write this model to one safetensors file, whole or not at all."""
@@ -353,7 +369,8 @@ class DLADMMBase(BaseEstimator):
     def _split(
         self, X: Any, Y: np.ndarray, sample_weight: np.ndarray | None, strata: Any
     ) -> tuple[Any, np.ndarray, np.ndarray | None, HeldOutRows]:
-        if not 0 < self.validation_fraction < 1:
+        share = self.validation_fraction
+        if not isinstance(share, Real) or not 0 < share < 1:
             raise ValueError(
                 f"validation_fraction={self.validation_fraction!r} is not valid;"
                 " expected a number between 0 and 1"
