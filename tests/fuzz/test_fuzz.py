@@ -7,12 +7,10 @@ import warnings
 import hypothesis
 import numpy as np
 import pytest
-from cases import (
-    PROPERTIES,
-    building,
+from cases import PROPERTIES, building, estimators
+from file_cases import (
     changed,
     checkpoint_records,
-    estimators,
     kept_run,
     model_content,
     model_files,
