@@ -50,7 +50,7 @@ class Fit:
             preexec_fn=lambda: [signal.signal(one, act) for one, act in signals.items()],
         )
 
-    def wait_for_iterations(self, number, seconds=120):
+    def wait_for_iterations(self, number, seconds=300):
         end = time.monotonic() + seconds
         while self.noted.stat().st_size < number:
             if self.process.poll() is not None or time.monotonic() > end:
@@ -63,7 +63,7 @@ class Fit:
         (whom or self.process).send_signal(number)
         return self.ended(PROMISED_SECONDS)
 
-    def ended(self, seconds=120):
+    def ended(self, seconds=300):
         try:
             out, err = self.process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
