@@ -58,7 +58,8 @@ def batch(name, seed, folder, size=BATCH):
         attempt()
     except Exception as error:  # whatever it is, it is a find
         notes = "\n".join(getattr(error, "__notes__", []))
-        failed = f"{traceback.format_exc()[-2500:]}\n{notes[:3000]}"
+        frames = "".join(traceback.format_tb(error.__traceback__)[-4:])
+        failed = f"{frames}{type(error).__name__}: {str(error)[:500]}\n{notes[:3000]}"
     return ended, failed
 
 

@@ -111,8 +111,13 @@ def test_a_model_whose_layers_are_not_those_of_its_weights_is_refused():
     """Found: it loaded, and failed in its first prediction."""
     metadata, tensors = model_content()
     kept = {k: v for k, v in metadata.items() if k not in ("format", "format_version", "sha256")}
-    kept = changed(kept, ("layers", 0, "inputs"), [])
-    assert model_files(("content", (kept, tensors))) == "refused"
+    assert model_files(("content", (kept, tensors))) == "loaded"  # the control
+    other = changed(kept, ("layers", 0, "inputs"), [])
+    assert model_files(("content", (other, tensors))) == "refused"
+    for name in kept:  # found: KeyError: 'preprocessing'
+        less = {k: v for k, v in kept.items() if k != name}
+        expected = "loaded" if name == "library_version" else "refused"
+        assert model_files(("content", (less, tensors))) == expected, name
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -65,13 +65,13 @@ def load_model(path: str | PathLike[str]) -> LoadedModel:
     version. A file that cannot be opened raises its OSError."""
     metadata, tensors = read_model_file(path)
     try:
-        estimator = _rebuild(metadata, tensors)
+        estimator, preprocessing = _rebuild(metadata, tensors), metadata["preprocessing"]
     except Exception as error:  # whatever a file that is not one of ours may cause
         raise ModelFileError(
             f"{path} was written by dladmm {metadata.get('library_version')} and does not fit"
             f" this version, {__version__}: {error}"
         ) from error
-    return LoadedModel(estimator, metadata["preprocessing"], metadata)
+    return LoadedModel(estimator, preprocessing, metadata)
 
 
 def load_estimator(path: str | PathLike[str], expected: type[Any]) -> Any:
