@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 CONSTRAINTS ?= constraints.txt
 FRESH := build/fresh
 
-.PHONY: demo test test-slow lint types wheel bench constraints clean
+.PHONY: demo test test-slow fuzz lint types wheel sbom bench constraints clean
 
 $(VENV)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -21,6 +21,11 @@ test: $(VENV)/ready
 
 test-slow: $(VENV)/ready
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow
+
+# 10,000 random cases; interrupted, it goes on where it was. CASES=50000 makes more.
+CASES ?= 10000
+fuzz: $(VENV)/ready
+	DLADMM_CACHE=off $(BIN)/python tests/fuzz/long.py --cases $(CASES)
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .
@@ -47,6 +52,18 @@ constraints:
 	sed 's/^\(torch==[^+]*\)+.*/\1/' $(FRESH)/freeze.txt >> $(FRESH)/constraints.txt
 	mv $(FRESH)/constraints.txt constraints.txt
 	rm -rf $(FRESH)
+
+# What the package brings along, as a CycloneDX file beside the wheel.
+sbom:
+	rm -rf $(FRESH) build/tools
+	$(PYTHON) -m venv $(FRESH)
+	$(FRESH)/bin/python -m pip install --quiet --constraint $(CONSTRAINTS) .
+	$(PYTHON) -m venv build/tools
+	build/tools/bin/python -m pip install --quiet cyclonedx-bom
+	mkdir -p dist
+	build/tools/bin/cyclonedx-py environment --output-reproducible --mc-type library \
+	  --pyproject pyproject.toml --output-file dist/dladmm.cdx.json $(FRESH)/bin/python
+	rm -rf $(FRESH) build/tools
 
 clean:
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache

@@ -246,7 +246,7 @@ def test_ctrl_c_keeps_the_best_network_so_far(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(Loop, "_absorb", press_after_two)
     fit = ["fit", folder / "t.csv", "--target", TARGET, "--out", tmp_path / "m", *QUICK]
     ran = run(*fit, "--json")
-    assert (ran.code, ran.json["status"], ran.json["n_iter"]) == (0, "interrupted", 2)
+    assert (ran.code, ran.json["status"], ran.json["n_iter"]) == (130, "interrupted", 2)
     assert "interrupted after 2 iterations; the best network is kept" in ran.err
     assert load_model(tmp_path / "m").estimator.status_ == "interrupted"
 

@@ -2,8 +2,10 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from problems import SWEEPS
+from sklearn.exceptions import ConvergenceWarning
 from tolerances import ESTIMATED_MEMORY, MOST_ESTIMATED
 
 import dladmm.core.memory
@@ -12,6 +14,14 @@ from dladmm.bench.iteration import random_run
 from dladmm.core.memory import advice, run_bytes
 from dladmm.core.relaxed.method import iterate
 from dladmm.core.relaxed.step_rules import SweepOptions, step_rule
+from dladmm.core.restored.method import FullBatch
+from dladmm.engine import limits
+from dladmm.engine.limits import (
+    available_bytes,
+    cgroup_folders,
+    free_in_cgroup,
+    has_room_for_jax,
+)
 from dladmm.engine.walks import BLOCK_ROWS
 
 pytestmark = pytest.mark.float32
@@ -76,20 +86,83 @@ def test_batches_do_not_grow_with_the_samples():
 
 def test_a_run_that_does_not_fit_says_what_would(monkeypatch):
     problem = Problem.dense((784, 1000, 1000, 10))
-    monkeypatch.setattr(dladmm.core.memory, "available_bytes", lambda: 2 * GIB)
+    monkeypatch.setattr(dladmm.core.memory, "available_bytes", lambda with_jax: 2 * GIB)
     paper = advice(problem, 1_000_000, Options(method="dladmm"))
     assert paper.startswith("this fit needs about 2")
-    assert "2.0 GiB is free; method='restored' needs about" in paper
+    assert "2.0 GiB is free; batch_size=1024 needs about" in paper  # the one that fits
     restored = advice(problem, 1_000_000, Options(method="restored"))
     assert "method='restored'" not in restored
     assert "batch_size=1024 needs about 0" in restored
     assert advice(problem, 1_000, Options(method="dladmm")) is None
-    monkeypatch.setattr(dladmm.core.memory, "available_bytes", lambda: None)
+    monkeypatch.setattr(dladmm.core.memory, "available_bytes", lambda with_jax: None)
     assert advice(problem, 10**9, Options()) is None
 
 
-def test_fit_warns_before_it_begins(monkeypatch):
-    monkeypatch.setattr(dladmm.core.memory, "available_bytes", lambda: 1000)
-    x = jnp.arange(40.0).reshape(20, 2)
-    with pytest.warns(UserWarning, match="of memory and 0.0 GiB is free"):
-        DLADMMClassifier((3,), max_iter=2, tol=1e9, n_iter_no_change=1).fit(x, [0, 1] * 10)
+def test_a_fit_that_does_not_fit_is_refused_before_it_begins(monkeypatch):
+    monkeypatch.setattr(dladmm.core.memory, "available_bytes", lambda with_jax: 1000)
+    monkeypatch.setattr(dladmm.estimators.base, "solve", None)  # it would fail
+    with pytest.raises(ValueError, match=r"of memory and 0\.0 GiB is free"):
+        DLADMMClassifier((3,)).fit(np.arange(40.0).reshape(20, 2), [0, 1] * 10)
+
+
+def control_group(folder, **figures):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, value in figures.items():
+        (folder / f"memory.{name}").write_text(f"{value}\n")
+
+
+def test_the_limits_of_control_groups_are_found_in_both_versions(tmp_path):
+    stat = "anon 5\ninactive_file 300\ntotal_inactive_file 70"
+    control_group(tmp_path / "a/b", max="max", current=900, stat=stat)
+    control_group(tmp_path / "a", max=5000, current=1000, stat=stat)
+    control_group(tmp_path / "memory/c", limit_in_bytes=4000, usage_in_bytes=100, stat=stat)
+    control_group(tmp_path / "memory", limit_in_bytes=2**63 - 4096, usage_in_bytes=100)
+    lines = ["0::/a/b", "4:memory:/c", "9:name=systemd:/x"]
+    folders = cgroup_folders(lines, tmp_path)
+    names = ("a/b", "a", "", "memory/c", "memory")
+    assert folders == [tmp_path / name for name in names]
+    free = [free_in_cgroup(folder) for folder in folders]
+    assert free == [None, 5000 - 1000 + 300, None, 4000 - 100 + 70, None]
+    # As in a container, which sees its own group as the root.
+    assert tmp_path / "memory" in cgroup_folders(["4:memory:/docker/123"], tmp_path)
+
+
+def test_the_least_limit_counts(monkeypatch, tmp_path):
+    control_group(tmp_path, max=10**9, current=4 * 10**8)
+    before = available_bytes()
+    monkeypatch.setattr(limits, "cgroup_folders", lambda lines: [tmp_path])
+    assert available_bytes() == 6 * 10**8 < before
+    monkeypatch.setattr(limits, "_jax_runs", lambda: False)
+    assert available_bytes(with_jax=True) == 6 * 10**8 - limits.JAX_BYTES
+    control_group(tmp_path, max=10**8)  # full: nothing is free, and not less
+    assert available_bytes() == 0
+    assert not has_room_for_jax()
+
+
+@pytest.mark.parametrize("error", [MemoryError("no"), RuntimeError("RESOURCE_EXHAUSTED: Out of")])
+def test_memory_that_runs_out_in_mid_run_leaves_the_best_network(monkeypatch, error):
+    advance, made = FullBatch.advance, []
+
+    def short_of_memory(self, *args):
+        made.append(1)
+        if len(made) == 4:
+            raise error
+        return advance(self, *args)
+
+    monkeypatch.setattr(FullBatch, "advance", short_of_memory)
+    x = np.random.default_rng(0).normal(size=(50, 2))
+    with pytest.warns(ConvergenceWarning, match="not enough memory for iteration 3"):
+        model = DLADMMClassifier((3,), tol=None, engine="numpy").fit(x, x[:, 0] > 0)
+    # The third was under way, and is not looked at any more.
+    assert (model.status_, model.n_iter_) == ("memory", 2)
+    assert np.isfinite(model.predict_proba(x)).all()
+
+
+def test_another_error_in_mid_run_is_not_taken_for_it(monkeypatch):
+    def broken(self, *args):
+        raise RuntimeError("INTERNAL: something else")
+
+    monkeypatch.setattr(FullBatch, "advance", broken)
+    x = np.random.default_rng(0).normal(size=(50, 2))
+    with pytest.raises(RuntimeError, match="something else"):
+        DLADMMClassifier((3,), engine="numpy").fit(x, x[:, 0] > 0)

@@ -1,9 +1,12 @@
-"""Model files and checkpoints of format 1, written by version 0.1, are read as those of today.
+"""Model files and checkpoints of format 1, written by version 0.1, are read as those of today;
+newer ones, and pickles of another version, say so.
 
 They were written on one machine with one release of JAX; on others the last bits differ.
 """
 
+import pickle
 import shutil
+import warnings
 from pathlib import Path
 
 import jax
@@ -12,10 +15,11 @@ import pytest
 from sklearn.model_selection import train_test_split
 from tolerances import ROUNDING, WEIGHTED_RUN
 
-from dladmm import Checkpoints, Options, Params, Problem, solve
+from dladmm import Checkpoints, DLADMMClassifier, Options, Params, Problem, __version__, solve
 from dladmm.core.former import upgraded_identity
 from dladmm.core.initial import FIRST_LAYER
 from dladmm.estimators.model_files import load_model, save_model
+from dladmm.io.model_file import ModelFileError
 from dladmm.terms.layers import Dense
 from dladmm.terms.regularizers import L2
 
@@ -111,3 +115,50 @@ def test_another_network_is_still_told_from_this_one():
     assert "network" not in now
     assert now["held-out rows"] == [1, 2]
     assert upgraded_identity(now, {}) == now
+
+
+def test_a_pickle_of_another_version_says_so(monkeypatch):
+    x, y = rows()
+    model = DLADMMClassifier((3,), max_iter=2).fit(x, y)
+    kept = pickle.dumps(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        same = pickle.loads(kept)  # the control: nothing is said
+    np.testing.assert_array_equal(same.predict_proba(x), model.predict_proba(x))
+    assert vars(same).keys() == vars(model).keys()
+    monkeypatch.setattr("dladmm.estimators.base.__version__", "9.0")
+    with pytest.warns(
+        UserWarning, match=f"was pickled by dladmm {__version__}, and this is dladmm 9"
+    ):
+        pickle.loads(kept)
+    state = {k: v for k, v in model.__getstate__().items() if k != "_dladmm_version"}
+    with pytest.warns(UserWarning, match="was pickled by dladmm 0.1 or"):
+        DLADMMClassifier().__setstate__(state)
+
+
+def test_a_checkpoint_of_a_newer_format_is_refused_by_name(tmp_path, monkeypatch):
+    x, y = rows()
+    problem = Problem.dense((4, 5, 2), "relu", "log_loss")
+    options = Options(max_iter=4, tol=None, dtype="float64", engine="numpy")
+
+    def run():
+        keeping = Checkpoints(tmp_path / "run", every=2, resume=True)
+        return solve(problem, x, np.eye(2)[y], options=options, checkpoints=keeping)
+
+    with monkeypatch.context() as later:
+        later.setattr("dladmm.core.snapshot.FORMAT", 3)
+        run()
+    for _ in range(2):  # nothing is moved away
+        with pytest.raises(ValueError, match="is newer: it has format 3, and this is dladmm"):
+            run()
+
+
+def test_a_model_of_a_newer_format_is_refused_by_name(tmp_path, monkeypatch):
+    x, y = rows()
+    with monkeypatch.context() as later:
+        later.setattr("dladmm.io.model_file.FORMAT_VERSION", 3)
+        save_model(tmp_path / "m", DLADMMClassifier((3,), max_iter=2).fit(x, y))
+    with pytest.raises(
+        ModelFileError, match="is newer: it has format version 3, written by dladmm"
+    ):
+        load_model(tmp_path / "m")

@@ -14,13 +14,13 @@ import numpy as np
 from dladmm.bench.products import floor_seconds, iteration_products
 from dladmm.core.data import Data, padded_data
 from dladmm.core.initial import initial_params
-from dladmm.core.memory import kernel_figure
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
 from dladmm.core.relaxed.method import iterate
 from dladmm.core.relaxed.state import Rows, State, state_from_params
 from dladmm.core.relaxed.step_rules import ClosedForm, SweepOptions
 from dladmm.core.relaxed.sweep import dladmm_sweep
+from dladmm.engine.limits import kernel_figure
 from dladmm.engine.process import return_freed_memory
 from dladmm.experiments.machine import describe_machine
 

@@ -7,13 +7,14 @@ are imported where they are needed: --help does not wait for them.
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from dladmm.cli.fit_job import FitJob
-from dladmm.cli.messages import check_writable, print_message
+from dladmm.cli.messages import check_writable, claimed, print_message
 from dladmm.cli.options import (
     AsJson,
     Checkpoint,
@@ -33,6 +34,7 @@ from dladmm.cli.options import (
 )
 from dladmm.cli.processes import join
 from dladmm.core.options import ACTIVATION, ALPHA, DEFAULTS, HIDDEN
+from dladmm.engine.signals import asked_to_end, listening
 
 TEST_SIZE = 0.2
 
@@ -97,8 +99,8 @@ def fit(
     """Train a network on a table and write it to one file, preprocessing included.
 
     Numbers are standardised, categories one-hot encoded, dates turned into numbers, missing cells
-    filled in. Ctrl-C ends the training early and keeps the best network so far; several processes
-    keep their last checkpoint.
+    filled in. Ctrl-C, SIGTERM and SIGHUP end the training early: the best network so far is
+    written, and a checkpoint where there is a folder for it; the exit code is 128 + the signal.
 
     The model is trained on all rows. A fifth of them is then held out and another network trained
     on the rest, for a score on rows that were not seen (named data sets have a test part instead).
@@ -124,17 +126,22 @@ def fit(
     check_writable(out, "--out", keep=[data, *([] if target is None else [target])])
     join(coordinator, num_processes, process_id)
     job = FitJob(data, target, data_dir, task, drop or [], test_size, settings, out, as_json)
-    try:
-        settings["checkpoints"] = checkpoints(
-            checkpoint, checkpoint_every, checkpoint_minutes, resume
-        )
-        trained = job.run()
-    except KeyboardInterrupt:
-        kept = "; --resume goes on from the last checkpoint" if checkpoint else ""
-        print_message(f"interrupted before there was a network to keep{kept}")
-        raise typer.Exit(130) from None
-    if trained is not None:
-        job.report(trained)
+    with listening(), claimed(out, "--out"):
+        try:
+            settings["checkpoints"] = checkpoints(
+                checkpoint, checkpoint_every, checkpoint_minutes, resume
+            )
+            trained = job.run()
+        except KeyboardInterrupt:
+            kept = "; --resume goes on from the last checkpoint" if checkpoint else ""
+            print_message(f"interrupted before there was a network to keep{kept}")
+            raise typer.Exit(128 + (asked_to_end() or signal.SIGINT)) from None
+        if trained is not None:
+            job.report(trained)
+        if job.interrupted_by:
+            raise typer.Exit(128 + job.interrupted_by)
+        if job.ran_out:
+            raise typer.Exit(1)
 
 
 def checkpoints(folder: Path | None, every: int | None, minutes: float | None, resume: bool) -> Any:

@@ -5,6 +5,7 @@ JAX, scikit-learn and pandas load slowly, so they are imported where they are ne
 
 from __future__ import annotations
 
+import signal
 import tempfile
 import warnings
 from contextlib import suppress
@@ -16,6 +17,7 @@ import typer
 
 from dladmm.cli.messages import echo_warnings, print_message, saving, sentence
 from dladmm.cli.options import print_json
+from dladmm.engine.signals import asked_to_end, interruptible
 
 if TYPE_CHECKING:
     from dladmm.cli.loading import Reading, TrainingRows
@@ -37,23 +39,31 @@ class FitJob:
     out: Path
     as_json: bool
     warnings: list[str] = field(default_factory=list)
+    interrupted_by: int = 0  # the signal that ended it, the model being saved
+    ran_out: bool = False  # of memory, the model being saved
 
     def run(self) -> dict[str, Any] | None:
         """How the training ended, as plain values; None in any process but the first."""
-        from dladmm.core.results import Status
+        from dladmm.core.results import BROKEN_OFF, Status
         from dladmm.engine.processes import process_index
 
         first = process_index() == 0
         with tempfile.TemporaryDirectory() as folder:
             reading, rows = self.load(Path(folder), first)
             estimator = self.train(rows, first)
-            scores = self.scores(estimator, reading, rows)
+            self.interrupted_by = ended_by(estimator)
+            scores: dict[str, Any] = {"train": None}
+            if not self.interrupted_by:
+                scores = self.scores(estimator, reading, rows)
             target, reading = rows.preprocessing.target, reading.read_as(rows.preprocessing)
             del rows  # which may be most of the memory
             if not reading.source.is_named and self.test_size > 0:
                 scores["held_out"] = None
-                if estimator.status_ != Status.INTERRUPTED:
+                ended = estimator.status_ not in BROKEN_OFF and not asked_to_end()
+                if ended and not self.interrupted_by:
                     scores["held_out"] = self.held_out(reading, target, Path(folder), first)
+            self.interrupted_by = self.interrupted_by or asked_to_end()
+            self.ran_out = estimator.status_ == Status.MEMORY
         return self.record(estimator, target, scores) if first else None
 
     def load(self, folder: Path, first: bool) -> tuple[Reading, TrainingRows]:
@@ -130,6 +140,7 @@ class FitJob:
                 warnings.simplefilter("ignore")  # it was said of all rows
                 rows = reading.rows(folder, settings["devices"], settings["dtype"], others)
                 estimator = fitted(target.task, rows.X, rows.y, settings)
+                interruptible()
                 if estimator.status_ == Status.INTERRUPTED:
                     raise KeyboardInterrupt
                 learned = rows.preprocessing.target
@@ -137,7 +148,7 @@ class FitJob:
                 known = reading.targets(target if target.classes else learned, others)
                 X, y = reading.scored_rows(rows.preprocessing, out, folder, rows.X.dtype)
                 return scored(estimator, learned, X, y, known, pooled=True)
-        except (ValueError, OSError, KeyboardInterrupt) as error:
+        except (ValueError, OSError, MemoryError, KeyboardInterrupt) as error:
             why = sentence(error) or "interrupted; the model of all rows is saved"
             if first:
                 self.warnings.append(f"no held-out score: {why}")
@@ -200,13 +211,27 @@ def fitted(task: str, X: Any, y: Any, settings: dict[str, Any]) -> Any:
     return estimator.set_params(verbose=False)  # the bar is the command's, not the model's
 
 
+def ended_by(estimator: Any) -> int:
+    """The signal that ended the training, whichever process has heard it; 0 where none has.
+
+    The model is saved: from here on a signal interrupts at once.
+    """
+    from dladmm.core.results import Status
+    from dladmm.engine.processes import over_processes
+
+    interruptible()
+    heard = int(over_processes(asked_to_end()).max())
+    was_interrupted = estimator.status_ == Status.INTERRUPTED
+    return heard or (int(signal.SIGINT) if was_interrupted else 0)
+
+
 def ending(estimator: Any) -> list[str]:
     """What to say about a run that did not end by itself."""
     from dladmm.core.results import Status
 
     if estimator.status_ == Status.INTERRUPTED:
         return [f"interrupted after {estimator.n_iter_} iterations; the best network is kept"]
-    if estimator.status_ == Status.DIVERGED:
+    if estimator.status_ in (Status.DIVERGED, Status.MEMORY):
         return [estimator.message_]
     if estimator.status_ == Status.MAX_ITER:
         return [f"{estimator.message_}; --max-iter allows more"]

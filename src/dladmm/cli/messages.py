@@ -69,6 +69,33 @@ def check_writable(path: Path, option: str, keep: Sequence[str] = ()) -> None:
 
 
 @contextmanager
+def claimed(path: Path, option: str) -> Iterator[None]:
+    """`path` is this command's while it runs: of two that write one file, one would work in vain.
+
+    Of several processes the first one holds it for all.
+    """
+    from dladmm.engine.processes import process_index, refused_together
+    from dladmm.io.files import lock_file
+
+    lock = path.with_name(f".{path.name}.lock")
+    held = None
+    with refused_together():
+        try:
+            held = lock_file(lock) if process_index() == 0 else None
+        except BlockingIOError:
+            raise ValueError(
+                f"{option} {path} is being written by another run; expected another file, or to"
+                " wait for it"
+            ) from None
+    try:
+        yield
+    finally:
+        if held is not None:
+            lock.unlink(missing_ok=True)
+            held.close()
+
+
+@contextmanager
 def saving(path: Path, what: str) -> Iterator[None]:
     """An error of the system while saving, as a sentence that says what was not saved."""
     try:

@@ -16,11 +16,13 @@ import time
 import traceback
 from collections.abc import Sequence
 from functools import partial
-from typing import IO, NamedTuple, NoReturn
+from typing import IO, Any, NamedTuple, NoReturn
 
 from dladmm.cli.messages import print_message
+from dladmm.engine.signals import SIGNALS
 
 AUTO = "auto"  # the coordinator as SLURM, Kubernetes or MPI name it
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 CONNECT_SECONDS = 120
 HEARTBEAT_SECONDS = 30
 SHUTDOWN_SECONDS = 60
@@ -28,6 +30,11 @@ SHUTDOWN_SECONDS = 60
 LOST_ANOTHER = 3
 # How long the others may take to end by themselves, and then once they are asked to.
 GRACE_SECONDS = 5.0
+# How long a process may be stopped, before JAX itself loses patience after HEARTBEAT_SECONDS.
+FROZEN_SECONDS = 15.0
+LOOK_SECONDS = 0.05
+# How long all may take to keep what they have once a signal asks for it.
+KEEP_SECONDS = 8.0
 
 
 def join(coordinator: str | None, num_processes: int | None, process_id: int | None) -> None:
@@ -69,7 +76,9 @@ def join(coordinator: str | None, num_processes: int | None, process_id: int | N
             f"--process-id {process_id} is not valid; expected 0 to {num_processes - 1}"
         )
     own_standard_output()
-    initialize(coordinator, num_processes, process_id)
+    # JAX listens on all interfaces by itself; processes of one machine need none but its own.
+    bind = coordinator if host in LOOPBACK else None
+    initialize(coordinator, num_processes, process_id, coordinator_bind_address=bind)
 
 
 def own_standard_output() -> None:
@@ -136,19 +145,37 @@ def launch(command: Sequence[str], count: int) -> tuple[int, str]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         coordinator = f"127.0.0.1:{free.getsockname()[1]}"
     children: list[Child] = []
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # no orphans by `kill` either
+    heard: list[int] = []
+
+    def hear(number: int, _: Any) -> None:
+        heard.append(number)
+        raise KeyboardInterrupt
+
+    for one in SIGNALS:  # no orphans by `kill` either
+        if signal.getsignal(one) is not signal.SIG_IGN:
+            signal.signal(one, hear)
     try:
         for index in range(count):
             children.append(start(command, coordinator, count, index))
         dead = wait_for_all(children)
         words = dead.last_words() if dead else ""
+        frozen = dead is not None and dead.process.poll() is None
+        if frozen:  # the others wait for it inside a sum, and hear nothing
+            kill(children)
     except KeyboardInterrupt:
-        return 130, f"interrupted; {how_to_resume(command, count)}"
+        asked = heard[0] if heard else signal.SIGINT
+        pass_on(asked, children)
+        return 128 + asked, f"ended by {signal_name(asked)}; {how_to_resume(command, count)}"
     finally:
         end(children)
     if dead is None:
         return 0, ""
     first, code = children[0].process.returncode, dead.process.returncode
+    if frozen:
+        return 1, (
+            f"process {dead.number} of {count} has been stopped for {FROZEN_SECONDS:.0f} s, so all"
+            f" were ended; {how_to_resume(command, count)}"
+        )
     if code == first and code > 0 and code != LOST_ANOTHER:
         return code, ""  # a refusal, which the first process has printed itself
     how = f"failed with code {code}" if code > 0 else f"was ended by {signal_name(-code)}"
@@ -158,13 +185,43 @@ def launch(command: Sequence[str], count: int) -> tuple[int, str]:
     )
 
 
+def pass_on(number: int, children: Sequence[Child]) -> None:
+    """Let the processes agree on where to end and keep what they have; kill who takes too long."""
+    ignore_signals()
+    for child in children:
+        child.process.send_signal(number)
+    wait_while_running(children, KEEP_SECONDS)
+    kill(children)
+
+
+def kill(children: Sequence[Child]) -> None:
+    for child in children:
+        child.process.kill()
+
+
+def ignore_signals() -> None:
+    for one in SIGNALS:
+        signal.signal(one, signal.SIG_IGN)
+
+
+def wait_while_running(children: Sequence[Child], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and any(c.process.poll() is None for c in children):
+        time.sleep(LOOK_SECONDS)
+
+
 def signal_name(number: int) -> str:
     known = {s.value: s.name for s in signal.Signals}
     return known.get(number, f"signal {number}")
 
 
 def wait_for_all(children: Sequence[Child]) -> Child | None:
-    """Wait until all have ended well, which is None, or one has not: the one to blame."""
+    """Wait until all have ended well, which is None, or one has not: the one to blame.
+
+    One that is stopped (SIGSTOP) is as good as dead after a while: the others wait for it. Looks
+    are counted and not seconds, since Ctrl-Z stops this process too.
+    """
+    stopped = dict.fromkeys(range(len(children)), 0)
     while True:
         codes = [child.process.poll() for child in children]
         if all(code == 0 for code in codes):
@@ -172,7 +229,22 @@ def wait_for_all(children: Sequence[Child]) -> Child | None:
         bad = [child for child, code in zip(children, codes, strict=True) if code]
         if bad:
             return min(bad, key=lambda child: _blame(child.process.returncode))
-        time.sleep(0.05)
+        for k, child in enumerate(children):
+            stopped[k] = stopped[k] + 1 if codes[k] is None and is_stopped(child.process.pid) else 0
+            if stopped[k] * LOOK_SECONDS >= FROZEN_SECONDS:
+                return child
+        time.sleep(LOOK_SECONDS)
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether this child is stopped by a signal, as the system says."""
+    if not hasattr(os, "waitid"):
+        return False
+    try:
+        how = os.WSTOPPED | os.WNOHANG | os.WNOWAIT  # it is only looked at
+        return os.waitid(os.P_PID, pid, how) is not None
+    except ChildProcessError:  # it has ended
+        return False
 
 
 def _blame(code: int) -> int:
@@ -198,12 +270,9 @@ def start(command: Sequence[str], coordinator: str, count: int, index: int) -> C
 
 def end(children: Sequence[Child]) -> None:
     """Wait a little for those that still run, then end them, politely first; not to be hurried."""
-    for asked in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(asked, signal.SIG_IGN)
+    ignore_signals()
     for last_resort in (subprocess.Popen.terminate, subprocess.Popen.kill):
-        deadline = time.monotonic() + GRACE_SECONDS
-        while time.monotonic() < deadline and any(c.process.poll() is None for c in children):
-            time.sleep(0.05)
+        wait_while_running(children, GRACE_SECONDS)
         for child in children:
             if child.process.poll() is None:
                 last_resort(child.process)

@@ -1,12 +1,14 @@
 """Which engine a run computes with.
 
 NumPy begins at once; JAX compiles first, a few seconds for each shape of network and data, and is
-faster from then on. "auto" takes JAX where a whole run has more products than `Method.crossing`.
+faster from then on. "auto" takes JAX where a whole run has more products than `Method.crossing` and
+no limit on memory leaves too little room for it.
 """
 
 from dladmm.core.method import Method
 from dladmm.core.options import Options
 from dladmm.engine.devices import Engine, make_mesh
+from dladmm.engine.limits import has_room_for_jax
 from dladmm.engine.processes import process_count
 
 SHARED = 1e8  # of an iteration, from which its products are worth sharing between cores
@@ -21,7 +23,8 @@ def chosen_engine(method: Method, options: Options, n_samples: int) -> Engine:
         raise ValueError(f"engine='numpy' {reason}; expected 'auto' or 'jax'")
     flops = method.iteration_flops(n_samples)
     takes_long = flops * ITERATIONS > method.crossing
-    if reason or options.engine == "jax" or (options.engine == "auto" and takes_long):
+    sooner = options.engine == "auto" and takes_long and has_room_for_jax()
+    if reason or options.engine == "jax" or sooner:
         return Engine(True, make_mesh(options.devices))
     return Engine(False, one_thread=flops < SHARED)
 

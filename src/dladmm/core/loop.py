@@ -21,6 +21,7 @@ from dladmm.core.results import Callback, Progress, Status
 from dladmm.engine import trees
 from dladmm.engine.arrays import Array, xp
 from dladmm.engine.devices import Engine
+from dladmm.engine.signals import Iterating
 
 MAX_RHO = 1e8
 # Below this signal the gradient is half of what chance alone would give: nothing is left to learn.
@@ -130,6 +131,11 @@ class Loop:
         self.on_device: tuple[Any, Any] = (None, None)
 
     def iterate(self) -> Status:
+        """Iterate until the run ends by itself, or a signal asks for it."""
+        with Iterating() as iterating:
+            return self._iterate(iterating.ends)
+
+    def _iterate(self, asked_to_end: Callable[[int], bool]) -> Status:
         """Launch iteration k, then look at k - 1 while k runs: one small transfer, one behind.
 
         Where the loop pauses, k - 1 is looked at first: the launch takes over its buffers.
@@ -140,13 +146,16 @@ class Loop:
         seen: Mapping[str, float] = at.rows[-2] if len(at.rows) > 1 else {}
         for k in range(at.iteration, max_iter + 1):
             at.iteration, verdict = k, None
-            pauses = pending is not None and self.pauses(k)
+            ends = k < max_iter and asked_to_end(k)
+            pauses = pending is not None and (self.pauses(k) or ends)
             if pending and (pauses or not method.overlaps):
                 verdict, pending = self._absorb(pending), None
                 if verdict is None and pauses:
                     self.paused(at)
                 if verdict is not None and not method.overlaps:
                     return verdict
+            if ends and verdict is None:
+                return Status.INTERRUPTED
             launched = self._launch(k, seen) if k < max_iter else None
             verdict = self._absorb(pending) if pending else verdict
             seen = at.rows[-1] if at.rows else {}

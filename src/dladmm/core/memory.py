@@ -1,21 +1,28 @@
-"""Whether a run fits into memory, before it begins, and what the machine has free."""
+"""Whether a run fits into memory, before it begins."""
 
 from dataclasses import replace
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dladmm.core.choice import why_jax
 from dladmm.core.methods import method_for
 from dladmm.core.options import Options, precision
 from dladmm.core.problem import Problem
+from dladmm.engine.limits import available_bytes
 
 BATCH_ADVICE = 1024
 # What a run that does not fit may be changed to.
 ADVICE: dict[str, dict[str, Any]] = {
+    "engine='numpy'": {"engine": "numpy"},
     "method='restored'": {"method": "restored"},
     f"batch_size={BATCH_ADVICE}": {"method": "restored", "batch_size": BATCH_ADVICE},
+    f"batch_size={BATCH_ADVICE} with engine='numpy'": {
+        "method": "restored",
+        "batch_size": BATCH_ADVICE,
+        "engine": "numpy",
+    },
 }
 
 
@@ -25,37 +32,42 @@ def run_bytes(problem: Problem, n_samples: int, options: Options) -> int:
     return method_for(problem, options).run_bytes(n_samples, np.dtype(dtype).itemsize)
 
 
-def advice(problem: Problem, n_samples: int, options: Options) -> str | None:
+def check_fits(problem: Problem, n_samples: int, options: Options, copied: int = 0) -> None:
+    """ValueError, with the way out, where a run does not fit into what this process can have.
+
+    `copied`: what its rows take besides, before it begins.
+    """
+    sentence = advice(problem, n_samples, options, copied)
+    if sentence:
+        raise ValueError(sentence)
+
+
+def advice(problem: Problem, n_samples: int, options: Options, copied: int = 0) -> str | None:
     """One sentence where the run does not fit into what is free, and what to do; else None."""
-    free = available_bytes()
-    needed = run_bytes(problem, n_samples, options)
-    if free is None or needed <= free:
+
+    def fits(options: Options) -> tuple[bool, int]:
+        needed = copied + run_bytes(problem, n_samples, options)
+        free = available_bytes(options.engine == "jax")
+        return free is None or needed <= free, needed
+
+    fitting, needed = fits(options)
+    if fitting:
         return None
+    free = available_bytes(options.engine == "jax") or 0
     others = {
-        name: run_bytes(problem, n_samples, replace(options, **how)) for name, how in ADVICE.items()
+        name: fits(replace(options, **how))
+        for name, how in ADVICE.items()
+        if replace(options, **how) != options
+        and not (how.get("engine") == "numpy" and why_jax(method_for(problem, options), options))
     }
-    fits = [f"{name} needs about {gib(size)}" for name, size in others.items() if size < needed]
-    instead = "; ".join(fits) or "use fewer rows or smaller layers"
+    # What fits, or at least what is less.
+    helps = {name: size for name, (enough, size) in others.items() if enough} or {
+        name: size for name, (_, size) in others.items() if size < needed
+    }
+    ways = [f"{name} needs about {gib(size)}" for name, size in helps.items()]
+    instead = "; ".join(ways) or "use fewer rows or smaller layers"
     return f"this fit needs about {gib(needed)} of memory and {gib(free)} is free; {instead}"
 
 
 def gib(n_bytes: float) -> str:
     return f"{n_bytes / 2**30:.1f} GiB"
-
-
-def available_bytes() -> int | None:
-    """Memory that a new allocation can have; None where the system does not tell."""
-    return kernel_figure("/proc/meminfo", "MemAvailable") or None
-
-
-def kernel_figure(path: str, name: str) -> int:
-    """A `name: value kB` entry of a file under /proc, in bytes; 0 where the system has none."""
-    for line in file_lines(path):
-        if line.startswith(name + ":"):
-            return int(line.split()[1]) * 1024
-    return 0
-
-
-def file_lines(path: str) -> list[str]:
-    file = Path(path)
-    return file.read_text().splitlines() if file.exists() else []

@@ -24,6 +24,11 @@ def explained(status: Status, run: Run, at: LoopState) -> str:
         return "the caller's own callback ended the run"
     if status is Status.INTERRUPTED:
         return "interrupted; this is the best network recorded"
+    if status is Status.MEMORY:
+        return (
+            f"there was not enough memory for iteration {len(at.rows) + 1}; this is the best"
+            " network recorded. Try mini-batches (batch_size), fewer units, or fewer processes"
+        )
     if not run.method.has_penalties:
         return "the loss is not finite at the start; try standardised inputs, or float64"
     rho, nu = at.penalty["rho"], at.penalty["nu"]

@@ -11,7 +11,7 @@ weight omega_i; u is the unscaled dual of the constraint; lists run over l = 1..
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
@@ -86,11 +86,13 @@ class Problem:
         `activation` and `regularizer` are one term for all layers or a list with one per layer
         (one per hidden layer for activations); terms are names or instances.
         """
-        sizes = tuple(sizes)
-        if len(sizes) < 2 or not all(isinstance(n, Integral) and n > 0 for n in sizes):
+        given = tuple(sizes) if isinstance(sizes, Iterable) else ()
+        counts = [n for n in given if isinstance(n, Integral) and not isinstance(n, bool) and n > 0]
+        if len(given) < 2 or len(counts) < len(given):
             raise ValueError(
                 f"sizes={sizes!r} is not a network; expected at least two positive integers"
             )
+        sizes = given
         return cls.of_layers(chain(sizes[:1], sizes[1:]), activation, loss, regularizer)
 
     @classmethod

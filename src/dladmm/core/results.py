@@ -18,6 +18,11 @@ class Status(StrEnum):
     STOPPED = "stopped"
     INTERRUPTED = "interrupted"
     DIVERGED = "diverged"
+    MEMORY = "memory"
+
+
+# Endings in the middle of something: what is left is the best network recorded, not the last state.
+BROKEN_OFF = (Status.INTERRUPTED, Status.DIVERGED, Status.MEMORY)
 
 
 @dataclass(frozen=True)
@@ -40,10 +45,12 @@ Callback = Callable[[Progress], bool | None]
 class Result:
     """What a run leaves: the network, why it ended, its records and its certificate.
 
-    `params` is the last network, or the best one recorded if the run was interrupted or diverged.
+    `params` is the last network, or the best one recorded if the run was interrupted, diverged or
+    ran out of memory.
     `best_params` has the best held-out score, or the lowest training loss if there is none.
     `history` maps names to one value per iteration; NaN where not sampled. `resumed_from` is how
-    many of them another run had made. `state` is the method's own, all variables included.
+    many of them another run had made. `state` is the method's own, all variables included; None
+    where there was no memory for it.
     """
 
     params: Params

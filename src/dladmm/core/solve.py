@@ -20,11 +20,12 @@ from dladmm.core.options import Options, precision
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
 from dladmm.core.restored.mini_batch import Stream
-from dladmm.core.results import Callback, Result, Status
+from dladmm.core.results import BROKEN_OFF, Callback, Result, Status
 from dladmm.core.snapshot import StoreSettings
 from dladmm.core.validation import check_inputs, check_params, checked_method
 from dladmm.engine import trees
 from dladmm.engine.arrays import is_jax
+from dladmm.engine.process import is_out_of_memory
 from dladmm.engine.processes import over_processes, process_count, refused_together
 from dladmm.terms.losses import Loss
 
@@ -167,6 +168,12 @@ def _looped(
         if not together:
             raise
         status = Status.INTERRUPTED
+    except (MemoryError, RuntimeError) as error:
+        # Several processes cannot end this one by one; without a record there is no network.
+        if not (together and at.rows and is_out_of_memory(error)):
+            raise
+        at.state = None  # whatever is left of it
+        status = Status.MEMORY
     finally:
         if keeper is not None:
             keeper.store.close(wait=together)
@@ -175,13 +182,15 @@ def _looped(
 
 def _finished(loop: Loop, status: Status, resumed_from: int, n_samples: int) -> Result:
     run, at = loop.run, loop.at
-    if status in (Status.INTERRUPTED, Status.DIVERGED):
+    if status in BROKEN_OFF:
         at.network = at.best if math.isfinite(at.best_score) else at.network
-        loop.restore()
+        if status is not Status.MEMORY:
+            loop.restore()
     elif at.rows and math.isnan(at.rows[-1]["train_loss"]):
         _measure_last(run, at)
     where = (run.data, at.state, loop.penalties())
-    norm = math.nan if status is Status.INTERRUPTED else run.method.stationarity(*where)
+    unknown = status in (Status.INTERRUPTED, Status.MEMORY)
+    norm = math.nan if unknown else run.method.stationarity(*where)
     certificate = certify(
         run.method,
         status=str(status),
@@ -216,7 +225,7 @@ def _measure_last(run: Run, at: LoopState) -> None:
 
 def _without_padding(run: Run, state: Any, n_samples: int) -> Any:
     """The state of the caller's own rows; each padded array is freed once it is cut."""
-    if run.engine.mesh is not None:
+    if run.engine.mesh is not None or state is None:
         return state  # its rows are spread over devices
 
     def cut(v: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dladmm.data.columns import Table, column_from_series, named, table_from_arrays
-from dladmm.data.text_files import COMPRESSED, TextFile, is_text_file
+from dladmm.data.text_files import COMPRESSED, TextFile, in_one_line, is_text_file
 from dladmm.data.text_files import SUFFIXES as TEXT
 
 PARQUET = (".parquet", ".pq")
@@ -79,7 +79,7 @@ def _read_npz(path: Path) -> Table:
                 )
             return table_from_arrays(arrays["X"], arrays.get("y"))
     except (ValueError, TypeError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(f"{path} cannot be read as NPZ: {error}") from None
+        raise ValueError(f"{path} cannot be read as NPZ: {in_one_line(error)}") from None
 
 
 def read_npy(path: Path) -> Any:
@@ -104,7 +104,7 @@ def _read_excel(path: Path) -> Table:
             f"openpyxl is missing, which reads {path.name}; pip install 'dladmm[excel]'"
         ) from None
     except (ValueError, KeyError, OSError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} cannot be read as Excel: {error}") from None
+        raise ValueError(f"{path} cannot be read as Excel: {in_one_line(error)}") from None
     if cells.empty:
         raise ValueError(f"{path} is empty; expected a header and rows")
     if len(sheets) > 1:
@@ -128,7 +128,7 @@ def parquet_file(path: Path) -> Any:
     try:
         file = pyarrow.parquet.ParquetFile(path)
     except (pyarrow.ArrowException, OSError) as error:
-        raise ValueError(f"{path} cannot be read as Parquet: {error}") from None
+        raise ValueError(f"{path} cannot be read as Parquet: {in_one_line(error)}") from None
     refuse_duplicates(path, file.schema_arrow.names)
     return file
 

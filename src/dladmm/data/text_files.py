@@ -78,7 +78,7 @@ class TextFile:
                 if len(rows) > 1 or not cut:
                     break
         except (*_UNREADABLE, UnicodeError) as error:
-            raise ValueError(f"{path} cannot be read: {error}") from None
+            raise ValueError(f"{path} cannot be read: {in_one_line(error)}") from None
         self.lines_before_header = 1 if told else 0
         if not rows:
             raise ValueError(f"{path} is empty; expected a header and rows")
@@ -136,7 +136,12 @@ class TextFile:
                 warnings.simplefilter("error", pandas.errors.ParserWarning)
                 yield
         except (ValueError, OverflowError, pandas.errors.ParserWarning, *_UNREADABLE) as error:
-            raise ValueError(f"{self.path} cannot be read: {error}") from None
+            raise ValueError(f"{self.path} cannot be read: {in_one_line(error)}") from None
+
+
+def in_one_line(error: BaseException) -> str:
+    """What a parser says of a file, which may be several lines."""
+    return " ".join(str(error).split())
 
 
 def _opened(path: Path) -> BinaryIO:

@@ -19,7 +19,7 @@ from threadpoolctl import ThreadpoolController
 
 from dladmm.engine import trees
 from dladmm.engine.arrays import Array, load_jax
-from dladmm.engine.process import reuse_freed_memory
+from dladmm.engine.process import is_out_of_memory, reuse_freed_memory
 from dladmm.engine.processes import over_processes, process_count, process_index
 from dladmm.engine.walks import AXIS, Samples, blocks_for
 
@@ -56,7 +56,12 @@ class Engine:
         JAX, and the threads of NumPy's library, are theirs again afterwards."""
         if self.is_jax:
             with load_jax().enable_x64(dtype == "float64"):
-                yield
+                try:
+                    yield
+                except RuntimeError as error:
+                    if is_out_of_memory(error):
+                        raise MemoryError(str(error).splitlines()[0]) from None
+                    raise
             return
         reuse_freed_memory()
         threads = (blas() if self.one_thread else scipys_own()).limit(limits=1)

@@ -53,8 +53,11 @@ def inverse_trace(M: Array) -> Array:
 
 
 def pseudo_inverse(M: Array) -> Array:
-    """The pseudo-inverse of a symmetric matrix."""
-    return namespace(M).linalg.pinv(M, hermitian=True)
+    """The pseudo-inverse of a symmetric matrix; of NaN where it has none, being NaN itself."""
+    try:
+        return namespace(M).linalg.pinv(M, hermitian=True)
+    except np.linalg.LinAlgError:  # NumPy's own; JAX returns NaN by itself
+        return M * float("nan")
 
 
 def identity(M: Array) -> Array:

@@ -84,6 +84,11 @@ def return_freed_memory() -> None:
         trim(0)
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an array did not fit: Python's own error, or the way in which XLA says it."""
+    return isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)
+
+
 def _libc(name: str) -> Any:
     """A function of the C library, None where it has no such one."""
     return getattr(ctypes.CDLL(None), name, None) if sys.platform == "linux" else None

@@ -6,7 +6,7 @@ JAX is alone.
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -65,3 +65,21 @@ def texts_of_processes(text: str) -> list[str]:
     longest = max(1, int(lengths.max()))  # nothing at all cannot be gathered
     padded = over_processes(np.pad(content, (0, longest - content.size)))
     return [row[:n].tobytes().decode() for row, n in zip(padded, lengths, strict=True)]
+
+
+def agreed_step(name: str, proposed: int | None) -> int | None:
+    """What the first process to propose a number under this name has proposed; None so far.
+
+    It goes through JAX's coordinator and waits for no other process.
+    """
+    from jax._src.distributed import global_state  # JAX has no public way to it
+
+    client: Any = global_state.client
+    key = f"dladmm/{name}"
+    if proposed is not None:
+        with suppress(RuntimeError):  # another one was first
+            client.key_value_set(key, str(proposed))
+    try:
+        return int(client.key_value_try_get(key))
+    except RuntimeError:  # nobody has
+        return None

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -16,8 +16,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dladmm._version import __version__
 from dladmm.core.choice import chosen_engine
-from dladmm.core.memory import advice
+from dladmm.core.memory import check_fits
 from dladmm.core.method import Method
 from dladmm.core.options import (
     ACTIVATION,
@@ -33,13 +34,13 @@ from dladmm.core.predict import predict_output
 from dladmm.core.problem import Problem, chain
 from dladmm.core.restored.evidence import last_layer_covariance, noise_level
 from dladmm.core.restored.mini_batch import Stream
-from dladmm.core.results import Result, Status
+from dladmm.core.results import BROKEN_OFF, Result, Status
 from dladmm.core.solve import solve
 from dladmm.core.validation import checked_method
 from dladmm.engine import trees
 from dladmm.engine.devices import Engine
 from dladmm.engine.processes import over_processes, process_index, refused_together
-from dladmm.estimators.units import Units, as_they_are, learned
+from dladmm.estimators.units import Units, as_they_are, is_on_disk, learned
 from dladmm.io.checkpoints import Checkpoints
 from dladmm.terms.layers import Dense, Layer
 from dladmm.terms.regularizers import L2, Evidence, Regularizer
@@ -87,6 +88,21 @@ class DLADMMBase(BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"_dladmm_version": __version__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """From a pickle, which is of one version only; one of another is used with a warning."""
+        written = state.get("_dladmm_version", "0.1 or 0.2.0.dev0")
+        if written != __version__:
+            warnings.warn(
+                f"this {type(self).__name__} was pickled by dladmm {written}, and this is dladmm"
+                f" {__version__}: it may fail or predict otherwise; `save` and `load` keep models"
+                " for later versions",
+                stacklevel=2,
+            )
+        super().__setstate__({k: v for k, v in state.items() if k != "_dladmm_version"})
+
     def save(self, path: Any) -> None:
         """Write this model to one safetensors file, whole or not at all."""
         from dladmm.estimators.model_files import save_model  # which imports the estimators
@@ -123,7 +139,7 @@ class DLADMMBase(BaseEstimator):
         return problem
 
     def _problem_of(self, layers: Sequence[Layer]) -> Problem:
-        if isinstance(self.alpha, str) and self.alpha != "evidence":
+        if self.alpha != "evidence" and not isinstance(self.alpha, Real):
             raise ValueError(
                 f"alpha={self.alpha!r} is not valid; expected 'evidence' or a number >= 0"
             )
@@ -205,9 +221,10 @@ class DLADMMBase(BaseEstimator):
         method = checked_method(problem, options)
         engine = chosen_engine(method, options, X.shape[0])
         options = dataclasses.replace(options, engine=engine.name)
-        too_large = advice(problem, X.shape[0], options)
-        if too_large:
-            warnings.warn(too_large, stacklevel=4)
+        with refused_together():
+            # The rows in units of their own; those on disk are not copied.
+            copied = 0 if is_on_disk(X) else math.prod(X.shape) * np.dtype(dtype).itemsize
+            check_fits(problem, X.shape[0], options, copied)
         X = densified(X, dtype)
         if units is None:
             units = self._units_of(problem, X, Y, sample_weight)
@@ -273,7 +290,7 @@ class DLADMMBase(BaseEstimator):
         """What error bars are made of, where the run has found the noise of the last network."""
         self.covariance_ = self.noise_variance_ = None
         weighing: Any = getattr(result.state, "weighing", None)
-        ended = result.status not in (Status.INTERRUPTED, Status.DIVERGED)
+        ended = result.status not in BROKEN_OFF
         found = weighing is not None and float(weighing.gamma) > 0
         if not (found and is_last and ended and problem.loss.has_noise_level):
             return
@@ -327,9 +344,14 @@ class DLADMMBase(BaseEstimator):
             held_out=held_out,
             checkpoints=self._checkpoints(),
         )
-        if result.status == Status.MAX_ITER:
+        more = {
+            Status.MAX_ITER: "; raise max_iter, or tol to stop earlier",
+            Status.DIVERGED: "",
+            Status.MEMORY: "",
+        }
+        if result.status in more:
             warnings.warn(
-                f"{type(self).__name__}: {result.message}; raise max_iter, or tol to stop earlier",
+                f"{type(self).__name__}: {result.message}{more[result.status]}",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -348,7 +370,8 @@ class DLADMMBase(BaseEstimator):
     def _split(
         self, X: Any, Y: np.ndarray, sample_weight: np.ndarray | None, strata: Any
     ) -> tuple[Any, np.ndarray, np.ndarray | None, HeldOutRows]:
-        if not 0 < self.validation_fraction < 1:
+        share = self.validation_fraction
+        if not isinstance(share, Real) or not 0 < share < 1:
             raise ValueError(
                 f"validation_fraction={self.validation_fraction!r} is not valid;"
                 " expected a number between 0 and 1"
@@ -356,12 +379,18 @@ class DLADMMBase(BaseEstimator):
         with refused_together():
             from sklearn.model_selection import train_test_split  # it takes a while to load
 
-            chosen = train_test_split(
-                np.arange(X.shape[0]),
-                test_size=self.validation_fraction,
-                random_state=check_random_state(self.random_state).randint(2**31 - 1),
-                stratify=strata,
-            )
+            try:
+                chosen = train_test_split(
+                    np.arange(X.shape[0]),
+                    test_size=self.validation_fraction,
+                    random_state=check_random_state(self.random_state).randint(2**31 - 1),
+                    stratify=strata,
+                )
+            except ValueError as error:  # too few rows, in all or of a class
+                raise ValueError(
+                    f"early_stopping cannot hold out validation_fraction={self.validation_fraction}"
+                    f" of {X.shape[0]} rows: {error}"
+                ) from None
         train, held = (
             (X[rows], Y[rows], None if sample_weight is None else sample_weight[rows])
             for rows in chosen

@@ -13,7 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from dladmm._version import __version__
 from dladmm.core.certificate import Certificate
+from dladmm.core.params import Params
 from dladmm.core.problem import Problem, chain, described_layers, layers_from
+from dladmm.core.validation import check_params
 from dladmm.estimators.classifier import DLADMMClassifier
 from dladmm.estimators.regressor import DLADMMRegressor
 from dladmm.io.json_values import decode, encode
@@ -63,13 +65,13 @@ def load_model(path: str | PathLike[str]) -> LoadedModel:
     version. A file that cannot be opened raises its OSError."""
     metadata, tensors = read_model_file(path)
     try:
-        estimator = _rebuild(metadata, tensors)
-    except (ValueError, TypeError, KeyError) as error:
+        estimator, preprocessing = _rebuild(metadata, tensors), metadata["preprocessing"]
+    except Exception as error:  # whatever a file that is not one of ours may cause
         raise ModelFileError(
             f"{path} was written by dladmm {metadata.get('library_version')} and does not fit"
             f" this version, {__version__}: {error}"
         ) from error
-    return LoadedModel(estimator, metadata["preprocessing"], metadata)
+    return LoadedModel(estimator, preprocessing, metadata)
 
 
 def load_estimator(path: str | PathLike[str], expected: type[Any]) -> Any:
@@ -160,8 +162,28 @@ def _rebuild(metadata: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> 
         setattr(estimator, name, tensors.get(f"posterior.{name}"))
     estimator.certificate_ = _certificate(decode(metadata["certificate"]))
     # An activation or a loss a user has registered must be registered here too.
-    Problem.of_layers(estimator.layers_, estimator.activation, estimator.loss)
+    problem = Problem.of_layers(estimator.layers_, estimator.activation, estimator.loss)
+    _check_network(estimator, problem)
     return estimator
+
+
+def _check_network(estimator: Any, problem: Problem) -> None:
+    """ValueError where parts of a model, each of them valid, are not those of one network."""
+    W, b = tuple(W.T for W in estimator.coefs_), tuple(estimator.intercepts_)
+    check_params(problem, Params(W, b))
+    inputs, outputs = math.prod(problem.in_shape), math.prod(problem.out_shape)
+    if (estimator.n_features_in_, estimator.n_outputs_) != (inputs, outputs):
+        raise ValueError(
+            f"it has {estimator.n_features_in_} features and {estimator.n_outputs_} outputs;"
+            f" expected {inputs} and {outputs}, as its network has"
+        )
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is not None and np.shape(names) != (inputs,):
+        raise ValueError(f"feature_names_in_ has shape {np.shape(names)}; expected ({inputs},)")
+    if isinstance(estimator, DLADMMClassifier) and not isinstance(estimator.classes_, np.ndarray):
+        raise ValueError(f"classes_={estimator.classes_!r} is not valid; expected an array")
+    if isinstance(estimator, DLADMMRegressor) and not isinstance(estimator.y_is_vector_, bool):
+        raise ValueError(f"y_is_vector_={estimator.y_is_vector_!r} is not valid; expected a bool")
 
 
 def _layers(metadata: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -85,11 +85,18 @@ def learned(
 ) -> Units:
     """The units of these rows, those of all processes together."""
     # A file on disk may be larger than memory: it is not copied.
-    centre, scale = (0.0, 1.0) if _is_on_disk(x) else input_units(x, weights, by_column)
-    return Units(centre, scale, *loss.standardised(*targets_of_all(y, weights)))
+    centre, scale = (0.0, 1.0) if is_on_disk(x) else input_units(x, weights, by_column)
+    with np.errstate(over="ignore", invalid="ignore"):
+        y_centre, y_scale, of_units = loss.standardised(*targets_of_all(y, weights))
+    if not (np.isfinite(y_centre).all() and np.isfinite(y_scale).all()):
+        raise ValueError(
+            f"y has values up to {np.abs(y).max():.3g}, whose squares cannot be added; expected it"
+            " in a larger unit"
+        )
+    return Units(centre, scale, y_centre, y_scale, of_units)
 
 
-def _is_on_disk(x: Any) -> bool:
+def is_on_disk(x: Any) -> bool:
     """Whether this array is a view of a memory-mapped one."""
     while x is not None and not isinstance(x, np.memmap):
         x = getattr(x, "base", None)

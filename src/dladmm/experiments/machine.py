@@ -6,7 +6,7 @@ from importlib.metadata import version
 from typing import Any
 
 from dladmm._version import __version__
-from dladmm.core.memory import file_lines, kernel_figure
+from dladmm.engine.limits import file_lines, kernel_figure
 
 
 def describe_machine() -> dict[str, Any]:

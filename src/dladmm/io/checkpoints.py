@@ -6,7 +6,6 @@ processes as the run has them, and a text of everything else with its own checks
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import itertools
 import json
@@ -23,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from dladmm._version import __version__
 from dladmm.core import former
 from dladmm.core.snapshot import Snapshot, differences
 from dladmm.core.validation import check_integer, check_not_negative
@@ -35,6 +35,7 @@ from dladmm.engine.processes import (
     refused_together,
     texts_of_processes,
 )
+from dladmm.io.files import lock_file
 
 DEFAULT_MINUTES = 10.0
 # How long a process waits for the others to have written their parts.
@@ -108,20 +109,11 @@ class CheckpointFolder:
         """A file only one run can hold, which the system lets go when its process ends."""
         self.folder.mkdir(parents=True, exist_ok=True)
         try:
-            import fcntl
-        except ImportError:  # Windows has no such locks
-            return None
-        file = (self.folder / ".lock").open("w")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            file.close()
-            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-                return None  # a file system without locks
+            return lock_file(self.folder / ".lock")
+        except BlockingIOError:
             raise ValueError(
                 f"{self.settings.folder} is in use by another run; expected a folder of its own"
             ) from None
-        return file
 
     def _steps(self) -> list[int]:
         """Iterations with a finished checkpoint, ascending."""
@@ -250,6 +242,12 @@ class CheckpointFolder:
             if hashlib.sha256(record["text"].encode()).hexdigest() != record["sha256"]:
                 raise ValueError("its records do not match their checksum")
             kept = json.loads(record["text"])
+            if (written := kept["identity"]["format"]) > self.identity["format"]:
+                raise _OtherRunError(
+                    f"the checkpoint of iteration {step} in {self.settings.folder} is newer: it has"
+                    f" format {written}, and this is dladmm {__version__}, which reads up to"
+                    f" {self.identity['format']}; upgrade dladmm"
+                )
             identity = former.upgraded_identity(kept["identity"], self.identity)
             if other := differences(identity, self.identity):
                 raise _OtherRunError(
@@ -258,6 +256,8 @@ class CheckpointFolder:
                 )
             if former.is_former(kept["identity"]):
                 like = former.former_shape(like)
+            else:
+                check_plain(kept["plain"], like.plain, step)
             wanted = shapes(like)
             # Not strict: another number of devices has another padding, of zeros at the end.
             placed = partial(self.ocp.ArrayRestoreArgs, strict=False)
@@ -292,6 +292,28 @@ class CheckpointFolder:
             self.log.setLevel(self.log_level)
             if self.lock is not None:
                 self.lock.close()
+
+
+def check_plain(plain: Mapping[str, Any], like: Mapping[str, Any], step: int) -> None:
+    """ValueError where the plain values of a checkpoint are not of the kinds that a run has."""
+
+    def is_like(value: Any, one: Any) -> bool:
+        if isinstance(one, bool) or isinstance(value, bool):
+            return isinstance(one, bool) and isinstance(value, bool)
+        if isinstance(one, dict):
+            return isinstance(value, dict) and all(is_like(v, 0.0) for v in value.values())
+        if isinstance(one, list):
+            return isinstance(value, list) and all(is_like(row, {}) for row in value)
+        return isinstance(value, int | float if isinstance(one, float) else type(one))
+
+    for name, one in like.items():
+        if name not in plain or not is_like(plain[name], one):
+            raise ValueError(f"its records have no valid {name}")
+    alike = len({tuple(row) for row in plain["rows"]}) < 2
+    if set(plain) != set(like) or set(plain["penalty"]) != set(like["penalty"]) or not alike:
+        raise ValueError("its records are not those of a run")
+    if plain["iteration"] != step:
+        raise ValueError(f"its records are those of iteration {plain['iteration']}")
 
 
 class _OtherRunError(ValueError):

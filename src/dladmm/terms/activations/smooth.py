@@ -154,6 +154,8 @@ def _basins(function: Function, m: Array, a: Array) -> tuple[Array, Array]:
 
     def index(value: Array) -> Array:
         position = (xp.arcsinh(value) + _TABLE_REACH) / cell
+        # A run that has just diverged asks for NaN, which is no place in a table.
+        position = xp.where(position == position, position, 0.0)
         return xp.clip(xp.floor(position), 0, _TABLE_SIZE - 2).astype(np.int32)
 
     i, j = index(m), index(a)

@@ -1,0 +1,77 @@
+"""A process that may have 1.5 GB: what needs 4 GB is refused, the same rows by mini-batches train,
+and an array that does not fit in mid-run ends the run with what it has."""
+
+import json
+import resource
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.slow
+LIMIT = 1_500_000_000
+PROMISED_SECONDS = 5  # within which a fit that does not fit is refused
+FIT = ("fit", "rows.npz", "--hidden", "1000", "--max-iter", "1", "--out", "m", "--test-size", "0")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("rows")
+    x = np.random.default_rng(0).normal(size=(350_000, 20)).astype(np.float32)
+    np.savez(folder / "rows.npz", X=x, y=np.sin(x[:, 0]) + x[:, 1])
+    return folder
+
+
+def limited(folder, *arguments, limit=None):
+    """dladmm in a process that may have so many addresses, as `prlimit --as` sets them."""
+
+    def set_limit():
+        if limit is not None:
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+    began = time.monotonic()
+    command = [sys.executable, "-m", "dladmm", *map(str, arguments)]
+    ran = subprocess.run(
+        command, cwd=folder, preexec_fn=set_limit, capture_output=True, text=True, timeout=120
+    )
+    return ran, time.monotonic() - began
+
+
+def test_what_does_not_fit_is_refused_at_once_and_mini_batches_train(folder):
+    refused, seconds = limited(folder, *FIT, "--method", "dladmm", limit=LIMIT)
+    print(f"refused after {seconds:.1f} s: {refused.stderr}")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1), refused.stderr
+    assert "this fit needs about 4." in refused.stderr
+    assert "batch_size=1024 needs about 0." in refused.stderr
+    assert not (folder / "m").exists()
+    trained, _ = limited(folder, *FIT, "--batch-size", "1024", "--json", limit=LIMIT)
+    assert trained.returncode == 0, trained.stderr
+    assert json.loads(trained.stdout)["n_iter"] == 1
+
+
+RUNS_OUT = """
+import resource, sys
+import numpy as np
+from dladmm import Checkpoints, Options, Problem, solve
+from dladmm.engine.limits import kernel_figure
+x = np.random.default_rng(0).normal(size=(40_000, 20))
+
+def squeeze(progress):
+    if progress.iteration == 3:
+        most = kernel_figure("/proc/self/status", "VmSize") + 2**20
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+problem = Problem.dense((20, 400, 1), "relu", "squared_error")
+options = Options(method="dladmm", engine="numpy", max_iter=30, tol=None, dtype="float32")
+ended = solve(problem, x, x[:, :1], options=options, callback=squeeze)
+print(ended.status, ended.n_iter, all(np.isfinite(W).all() for W in ended.params.W))
+"""
+
+
+def test_a_real_shortage_in_mid_run_ends_with_the_best_network():
+    ran = subprocess.run([sys.executable, "-c", RUNS_OUT], capture_output=True, text=True)
+    status, made, finite = ran.stdout.split()
+    assert (status, finite) == ("memory", "True"), ran.stderr
+    assert 3 <= int(made) < 30
