@@ -13,7 +13,7 @@ from dladmm.core.restored.method import FullBatch, MiniBatch
 def _restored(problem: Problem, options: Options) -> Method:
     if options.batch_size is None:
         return FullBatch(problem)
-    return MiniBatch(problem, options.batch_size, options.seed, options.batch_decay)
+    return MiniBatch(problem, options.batch_size, options.seed)
 
 
 def _relaxed(kind: type[Relaxed]) -> Callable[[Problem, Options], Method]:

@@ -306,7 +306,6 @@ class DLADMMBase(BaseEstimator):
             stream=None if first else getattr(self, "_stream", None),
             units=units,
             batch_size=self.batch_size or PARTIAL_BATCH,
-            batch_decay=False,
         )
         self._stream = trees.map(np.asarray, result.state)
 

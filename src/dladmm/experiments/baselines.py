@@ -18,9 +18,10 @@ from dladmm.core.evaluate import Evaluation, hits, regularization
 from dladmm.core.method import Start
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
+from dladmm.core.restored.batches import Batches
 from dladmm.core.restored.method import FullBatch, iterate_restored
-from dladmm.core.restored.mini_batch import Batches, steps
 from dladmm.core.restored.mini_batch import begin as mini_batch_state
+from dladmm.core.restored.mini_batch import steps
 from dladmm.core.restored.point import restore
 from dladmm.engine.sums import total
 from dladmm.engine.walks import Folded
@@ -194,7 +195,7 @@ def restored_batches(
     while True:
         for k, state in enumerate(steps(problem, batches, state), 1):  # noqa: B020
             if _is_due(k, batches.per_epoch, per_epoch):
-                yield Made(jax.block_until_ready(jax.tree.map(jnp.copy, state.params)))
+                yield Made(jax.block_until_ready(jax.tree.map(jnp.copy, state.average)))
 
 
 def torch_adam(

@@ -206,7 +206,7 @@ def probe_every(problem: Problem, n_samples: int) -> int:
 def begin(problem: Problem, data: Data, params: Params) -> Restored:
     """The start of a run."""
     measured = measure(problem, data, params)
-    gains = layer_gains([sums.outputs for sums in measured.layers])
+    gains = layer_gains([xp.trace(sums.outputs) for sums in measured.layers])
     weighing = None
     if is_asked(problem):
         weighing = first_weighing(problem, data, params, measured.risk)

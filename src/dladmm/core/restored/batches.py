@@ -1,0 +1,61 @@
+"""The rows of a run in random order, a mini-batch at a time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dladmm.core.data import Data
+from dladmm.engine.devices import JAX, Engine
+from dladmm.engine.processes import over_processes, process_index
+from dladmm.engine.walks import Samples
+
+
+@dataclass
+class Batches:
+    """The rows of x and y in random order, a batch at a time; x may be memory-mapped.
+
+    Every batch has the same shape: the last one of an epoch is filled up with rows of weight zero.
+    `seen` counts the batches of a run. On a mesh of several processes each draws from its own rows,
+    its share of the `size` rows of a batch.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    weights: np.ndarray | None
+    size: int
+    seed: int
+    seen: int = 0
+    engine: Engine = JAX
+    per_epoch: int = field(init=False)
+    mass: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        own = float(self.x.shape[0] if self.weights is None else self.weights.sum())
+        rows, masses = over_processes([self.x.shape[0], own]).T
+        self.mass = float(masses.sum())
+        self.size = min(-(-self.size // len(rows)), int(rows.max()))
+        self.per_epoch = -(-int(rows.max()) // self.size)
+
+    def epoch(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        # From what has been seen, not from a generator that lives on: a resumed run draws the same.
+        random = np.random.default_rng([self.seed, process_index(), self.seen])
+        order = random.permutation(self.x.shape[0])
+        for k in range(self.per_epoch):
+            rows = np.sort(order[k * self.size : (k + 1) * self.size])  # in the file's order
+            missing = self.size - len(rows)
+            ones = np.ones(len(rows), self.x.dtype)
+            weights = ones if self.weights is None else self.weights[rows]
+            # A process with fewer rows than another fills its last batches up, with any row.
+            rows = np.pad(rows, (0, missing), mode="edge" if len(rows) else "constant")
+            yield self.x[rows], self.y[rows], np.pad(weights, (0, missing))
+            self.seen += 1
+
+    def placed(self, x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> Data:
+        """A batch on the devices."""
+        engine = self.engine
+        if engine.mesh is None:
+            return Data(x, y, Samples(weights), None)
+        rows = -(-self.size // engine.devices)
+        samples = Samples(engine.place_rows(weights, rows, filling="constant"), 1, engine.mesh)
+        return Data(engine.place_rows(x, rows), engine.place_rows(y, rows), samples, None)
