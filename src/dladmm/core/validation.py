@@ -71,7 +71,7 @@ def checked_method(problem: Problem, options: Options) -> Method:
     ):
         raise ValueError(
             "regularizer=Evidence() does not fit this run; expected it for all layers, with"
-            " method='restored' over all samples, a loss without kinks and continuous activations"
+            " method='restored', a loss without kinks and continuous activations"
         )
     return method
 

@@ -30,9 +30,12 @@ class Batches:
     per_epoch: int = field(init=False)
     mass: float = field(init=False)
 
+    @property
+    def _own_mass(self) -> float:
+        return float(self.x.shape[0] if self.weights is None else self.weights.sum())
+
     def __post_init__(self) -> None:
-        own = float(self.x.shape[0] if self.weights is None else self.weights.sum())
-        rows, masses = over_processes([self.x.shape[0], own]).T
+        rows, masses = over_processes([self.x.shape[0], self._own_mass]).T
         self.mass = float(masses.sum())
         self.size = min(-(-self.size // len(rows)), int(rows.max()))
         self.per_epoch = -(-int(rows.max()) // self.size)
@@ -51,11 +54,32 @@ class Batches:
             yield self.x[rows], self.y[rows], np.pad(weights, (0, missing))
             self.seen += 1
 
+    def sample(self, count: int) -> Data:
+        """About `count` rows, evenly spaced, whose weights add up to those of all."""
+        rows = over_processes(self.x.shape[0])
+        share = max(1, -(-count * self.x.shape[0] // int(rows.sum())))
+        chosen = np.unique(np.linspace(0, self.x.shape[0] - 1, share).astype(int))
+        ones = np.ones(len(chosen), self.x.dtype)
+        weights = ones if self.weights is None else self.weights[chosen]
+        shown = over_processes(float(weights.sum())).sum()
+        scaled = (weights * (self.mass / max(shown, 1e-30))).astype(self.x.dtype)
+        return self.placed(self.x[chosen], self.y[chosen], scaled)
+
+    @property
+    def per_weight(self) -> float:
+        """As `evidence.samples_per_weight`, of all rows."""
+        if self.weights is None:
+            squares = self._own_mass
+        else:
+            squares = float((self.weights.astype(float) ** 2).sum())
+        return max(1.0, self.mass / float(over_processes(squares).sum()))
+
     def placed(self, x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> Data:
         """A batch on the devices."""
         engine = self.engine
         if engine.mesh is None:
             return Data(x, y, Samples(weights), None)
-        rows = -(-self.size // engine.devices)
+        most = int(over_processes(len(x)).max())
+        rows = -(-most // engine.devices)
         samples = Samples(engine.place_rows(weights, rows, filling="constant"), 1, engine.mesh)
         return Data(engine.place_rows(x, rows), engine.place_rows(y, rows), samples, None)

@@ -60,6 +60,15 @@ class Weighing(NamedTuple):
     per_weight: Array
 
 
+def in_records(weighing: Weighing | None, dtype: np.dtype) -> tuple[Array, Array, Array]:
+    """(geometric mean of the strengths, gamma, sigma^2), NaN where nothing is found."""
+    if weighing is None:
+        nothing = np.full((), np.nan, dtype)
+        return nothing, nothing, nothing
+    strengths, gamma, noise, _ = weighing
+    return xp.exp(xp.mean(xp.log(strengths))), gamma, noise
+
+
 def applies(problem: Problem) -> bool:
     """Whether the evidence knows this problem: a loss that bends, activations with slopes."""
     return _roots_of_each(problem) > 0 and all(f.continuous for f in problem.activations)
@@ -72,6 +81,11 @@ def _roots_of_each(problem: Problem) -> int:
     return 0 if roots is None else roots.shape[1]
 
 
+def most_samples(problem: Problem) -> int:
+    """How many samples the curvature is made of, at most."""
+    return max(1, COLUMNS[kind(problem)] // _roots_of_each(problem))
+
+
 def is_asked(problem: Problem) -> bool:
     """Whether every layer's strength is to be found."""
     return all(isinstance(term, Evidence) for term in problem.regularizers)
@@ -81,9 +95,9 @@ def kind(problem: Problem) -> str:
     return "numbers" if problem.loss.has_noise_level else "classes"
 
 
-def is_due(problem: Problem, k: int) -> bool:
-    """Whether the strengths are found anew before iteration k: ever more rarely."""
-    update = FIRST_UPDATE[kind(problem)]
+def is_due(first: int, k: int) -> bool:
+    """Whether the strengths are found anew before iteration k: at `first`, then ever more rarely."""
+    update = first
     while update < k:
         update += max(1, update // 2)
     return update == k

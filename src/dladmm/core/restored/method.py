@@ -47,6 +47,14 @@ class RestoredMethod(Method):
                     f" {type(f).__name__} does not define; expected method='dladmm'"
                 )
 
+    @property
+    def can_reweigh(self) -> bool:
+        return evidence.applies(self.problem)
+
+    @property
+    def reweighs(self) -> bool:
+        return evidence.is_asked(self.problem)
+
     def _moments(self, rank: float = math.inf) -> int:
         """Numbers in the moments of a and r, known by so many columns."""
         sizes = [n for layer in self.problem.layers for n in (layer.fan_in + 1, layer.units)]
@@ -81,16 +89,9 @@ class FullBatch(RestoredMethod):
     ) -> tuple[Restored, Params, Array]:
         return iterate_restored(self.problem, data, state)
 
-    @property
-    def can_reweigh(self) -> bool:
-        return evidence.applies(self.problem)
-
-    @property
-    def reweighs(self) -> bool:
-        return evidence.is_asked(self.problem)
-
     def before(self, k: int, data: Data, state: Restored) -> Restored:
-        if self.reweighs and evidence.is_due(self.problem, k):
+        first = evidence.FIRST_UPDATE[evidence.kind(self.problem)]
+        if self.reweighs and evidence.is_due(first, k):
             return full_batch.reweighed(self.problem, data, state)
         return state
 
@@ -176,7 +177,14 @@ class MiniBatch(RestoredMethod):
         return Batches(*arrays, self.batch_size, self.seed, engine=engine)
 
     def begin(self, data: Batches, params: Params, start: Start) -> Stream:
-        return mini_batch.begin(self.problem, params)
+        state = mini_batch.begin(self.problem, params)
+        return mini_batch.reweighed(self.problem, data, state) if self.reweighs else state
+
+    def before(self, k: int, data: Batches, state: Stream) -> Stream:
+        # An epoch is many steps: the first one has found what the strengths can be judged by.
+        if self.reweighs and evidence.is_due(1, k):
+            return mini_batch.reweighed(self.problem, data, state)
+        return state
 
     def advance(
         self, data: Batches, state: Stream, penalties: Penalties, with_loss: Array

@@ -28,11 +28,12 @@ from typing import NamedTuple
 import numpy as np
 
 from dladmm.core.data import DATA, Data
-from dladmm.core.evaluate import hits, regularization, relative_change
+from dladmm.core.evaluate import evaluate_run, hits, regularization, relative_change
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
 from dladmm.core.restored.batches import Batches
-from dladmm.core.restored.full_batch import matrices
+from dladmm.core.restored.evidence import Weighing, first_weighing, in_records, most_samples, weigh
+from dladmm.core.restored.full_batch import matrices, weighed
 from dladmm.core.restored.metric import layer_gains, prox_of_weights, with_quadratic
 from dladmm.core.restored.point import Point, restore
 from dladmm.core.restored.spectrum import (
@@ -79,7 +80,8 @@ class Stream(NamedTuple):
     params: the iterate V; average: Z, the network of the run. inputs, outputs: the running moments
     of [a, 1] and r, to be renewed by batch number `due`, `wait` batches after the last time;
     `scale` is what blow-ups have left of the step, `seen` the number of batches; `kept` the last
-    good average, its loss and the first loss; `recent` the loss and weight since then.
+    good average, its loss and the first loss; `recent` the loss and weight since then; `weighing`
+    has the strengths of l2 where the run finds them by the evidence.
     """
 
     params: Params
@@ -96,6 +98,7 @@ class Stream(NamedTuple):
     first_loss: Array
     recent: tuple[Array, Array]
     totals: Totals
+    weighing: Weighing | None = None
 
 
 @compiled("problem")
@@ -131,6 +134,7 @@ def batch_step(problem: Problem, state: Stream, batch: Data, mass: Array, renews
 
 
 def _batch_step(problem: Problem, renews: bool, state: Stream, batch: Data, mass: Array) -> Stream:
+    problem = weighed(problem, state.weighing)
     if renews:
         state = looked_back(state)
     point = restore(problem, state.params, batch.x, batch.y)
@@ -230,6 +234,19 @@ def with_moments(problem: Problem, state: Stream, batch: Data, point: Point) -> 
     )
 
 
+def reweighed(problem: Problem, batches: Batches, state: Stream) -> Stream:
+    """The same network under the strengths that the evidence now says, of a bounded number of rows
+    that stand for all; at the start, under the first strengths."""
+    rows = batches.sample(most_samples(problem))
+    mass = rows.samples.weights.sum()
+    risk = evaluate_run(problem, rows, state.average).loss * mass
+    if state.weighing is None:
+        new = first_weighing(problem, rows, state.average, risk)
+        each = xp.full_like(risk, batches.per_weight)
+        return state._replace(weighing=new._replace(per_weight=each))
+    return state._replace(weighing=weigh(problem, rows, state.average, risk, state.weighing))
+
+
 class StreamRecord(NamedTuple):
     """The record of an epoch. Losses are means over its batches, each of the iterate before its own
     step; `change` is that of the average."""
@@ -240,6 +257,9 @@ class StreamRecord(NamedTuple):
     change: Array
     step: Array
     scale: Array
+    alpha: Array
+    effective_parameters: Array
+    noise: Array
     train_loss: Array
     train_accuracy: Array
 
@@ -247,9 +267,10 @@ class StreamRecord(NamedTuple):
 @compiled("problem")
 def summary(problem: Problem, before: Params, state: Stream, mass: Array) -> StreamRecord:
     """The epoch's record, from its totals."""
-    t = state.totals
+    t, problem = state.totals, weighed(problem, state.weighing)
     loss = t.loss / t.mass
     penalty = regularization(problem, state.average.W)
+    alpha, gamma, noise = in_records(state.weighing, loss.dtype)
     return StreamRecord(
         lagrangian=loss * mass + penalty,
         risk=loss * mass,
@@ -257,6 +278,9 @@ def summary(problem: Problem, before: Params, state: Stream, mass: Array) -> Str
         change=relative_change(state.average, before),
         step=t.step,
         scale=state.scale,
+        alpha=alpha,
+        effective_parameters=gamma,
+        noise=noise,
         train_loss=loss,
         train_accuracy=t.hits / t.mass,
     )
