@@ -11,7 +11,7 @@ from dladmm import Options, Problem, solve
 from dladmm.core.data import Data
 from dladmm.core.initial import initial_params
 from dladmm.core.restored import mini_batch
-from dladmm.core.restored.batches import Batches
+from dladmm.core.restored.batches import Batches, auto_size
 from dladmm.engine.walks import Samples
 from dladmm.terms.regularizers import L1, L2, Box
 
@@ -85,8 +85,9 @@ def test_a_step_is_the_gradient_in_the_metric_of_the_batch():
     weights, mass = np.ones(30), 300.0
     state = mini_batch.begin(problem, params)
     state = state._replace(scale=jnp.asarray(1e-3))
+    one = jnp.asarray(1.0)
     new = mini_batch.batch_step(
-        problem, state, batch_of(x, y, weights), jnp.asarray(mass), renews=True
+        problem, state, batch_of(x, y, weights), one, jnp.asarray(mass), renews=True
     )
     step = float(new.totals.step)
 
@@ -113,9 +114,10 @@ def test_the_cap_bounds_the_step_in_the_norm_of_the_metric():
     ones = np.ones(30)
     mass = jnp.asarray(30.0)
     lengths = []
-    for s in (1.0, 0.25):
-        state = mini_batch.begin(problem, params)._replace(scale=jnp.asarray(s))
-        new = mini_batch.batch_step(problem, state, batch_of(x, y, ones), mass, renews=True)
+    for share in (1.0, 0.25):
+        state = mini_batch.begin(problem, params)
+        data, part = batch_of(x, y, ones), jnp.asarray(share)
+        new = mini_batch.batch_step(problem, state, data, part, mass, renews=True)
         square = 0.0
         for l, layer in enumerate(problem.layers):
             moved = layer.to_matrix(new.params.W[l] - params.W[l], new.params.b[l] - params.b[l])
@@ -128,6 +130,18 @@ def test_the_cap_bounds_the_step_in_the_norm_of_the_metric():
         lengths.append(np.sqrt(square))
     assert lengths[0] == pytest.approx(mini_batch.RADIUS, rel=ROUNDING)
     assert lengths[1] == pytest.approx(mini_batch.RADIUS / 4, rel=ROUNDING)
+
+
+def test_the_step_is_halved_after_ten_epochs_or_a_hundred_batches_and_never_vanishes():
+    few, many = batches(n=10, size=4), batches(n=300, size=4)  # 3 and 75 batches an epoch
+    shares = {}
+    for k in (0, 100, 750, 10**9):
+        few.seen = many.seen = k
+        shares[k] = few.share, many.share
+    assert shares[0] == (1, 1)
+    assert (shares[100][0], shares[750][1]) == (0.5, 0.5)
+    assert shares[750][0] < 0.2 < shares[100][1]
+    assert shares[10**9] == (1 / 11, 1 / (1 + 1000 / 750))
 
 
 def matrix(spectrum):
@@ -166,6 +180,20 @@ def test_what_is_returned_and_scored_is_the_average():
     for W, Z, V in zip(ended.params.W, ended.state.average.W, ended.state.params.W, strict=True):
         np.testing.assert_array_equal(W, Z)
         assert np.abs(W - V).max() > 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "width", "size"),
+    [(60_000, 784, 512), (60_000, 4000, 1024), (1_600, 100, 128), (100, 100, 32), (3, 2, 32)],
+)
+def test_the_size_of_a_batch_follows_from_rows_and_width(rows, width, size):
+    assert auto_size(rows, width) == size
+
+
+def test_auto_is_the_size_it_stands_for():
+    named, asked = run(batch_size="auto", max_iter=1), run(batch_size=32, max_iter=1)
+    np.testing.assert_array_equal(named.params.W[0], asked.params.W[0])
+    assert int(named.state.seen) == 7
 
 
 # The guard.

@@ -126,7 +126,7 @@ def compiled_collectives(method, n):
         batches = Batches(*arrays, size=64, seed=0, engine=engine)
         state, batch = mini_batch.begin(problem, params), batches.placed(*next(batches.epoch()))
         one = np.float32(1)
-        lowered = mini_batch.batch_step.lower(problem, state, batch, one, renews=True)
+        lowered = mini_batch.batch_step.lower(problem, state, batch, one, one, renews=True)
         return found_collectives(lowered.compile().as_text())
     how = method_for(problem, Options(**METHODS[method]))
     data = how.prepare(arrays, engine)

@@ -16,8 +16,8 @@ def is_former(identity: Mapping[str, Any]) -> bool:
 
 def upgraded_identity(identity: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
     """Format 1 named a network by its sizes, as in 6-8-3, since all layers were dense, and did not
-    say which rows were held out: they are taken as those of the run of `now`. The step over
-    mini-batches was an option, of which nothing is left."""
+    say which rows were held out: they are taken as those of the run of `now`. Whether
+    the step over mini-batches falls was an option."""
     if not is_former(identity):
         return dict(identity)
     same = {

@@ -67,7 +67,7 @@ class DLADMMBase(BaseEstimator):
     step_rule: Any = DEFAULTS.step_rule
     zl_solver: str = DEFAULTS.zl_solver
     init: str = DEFAULTS.init
-    batch_size: int | None = DEFAULTS.batch_size
+    batch_size: int | str | None = DEFAULTS.batch_size
     max_iter: int = DEFAULTS.max_iter
     tol: float | None = DEFAULTS.tol
     random_state: Any = None
@@ -277,7 +277,7 @@ class DLADMMBase(BaseEstimator):
         self.covariance_ = self.noise_variance_ = None
         weighing: Any = getattr(result.state, "weighing", None)
         ended = result.status not in (Status.INTERRUPTED, Status.DIVERGED)
-        measured = getattr(result.state, "measured", None)  # sums over all samples
+        measured: Any = getattr(result.state, "measured", None)  # sums over all samples
         found = weighing is not None and measured is not None and float(weighing.gamma) > 0
         if not (found and is_last and ended and problem.loss.has_noise_level):
             return

@@ -10,6 +10,16 @@ from dladmm.engine.devices import JAX, Engine
 from dladmm.engine.processes import over_processes, process_index
 from dladmm.engine.walks import Samples
 
+SLOW_EPOCHS, SLOW_BATCHES = 10, 100  # the step is halved after so many, whichever are more
+LONGEST = 1000.0  # batches that a run remembers, in its average and in its step
+
+
+def auto_size(n_samples: int, width: int) -> int:
+    """Rows of a mini-batch: an eighth of all, so that there are steps to average, but no more than
+    512, or than half the widest layer, which the step itself costs; a power of 2 from 32 on."""
+    most = max(512, width // 2)
+    return 1 << max(5, min(n_samples // 8, most).bit_length() - 1)
+
 
 @dataclass
 class Batches:
@@ -39,6 +49,13 @@ class Batches:
         self.mass = float(masses.sum())
         self.size = min(-(-self.size // len(rows)), int(rows.max()))
         self.per_epoch = -(-int(rows.max()) // self.size)
+
+    @property
+    def share(self) -> float:
+        """1/(1 + k/slow) after k batches, of which it counts LONGEST at most: a stream without an
+        end goes on learning."""
+        slow = max(SLOW_EPOCHS * self.per_epoch, SLOW_BATCHES)
+        return 1 / (1 + min(self.seen, LONGEST) / slow)
 
     def epoch(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         # From what has been seen, not from a generator that lives on: a resumed run draws the same.

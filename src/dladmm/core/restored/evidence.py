@@ -96,7 +96,7 @@ def kind(problem: Problem) -> str:
 
 
 def is_due(first: int, k: int) -> bool:
-    """Whether the strengths are found anew before iteration k: at `first`, then ever more rarely."""
+    """Whether the strengths are found anew before iteration k: `first`, then ever more rarely."""
     update = first
     while update < k:
         update += max(1, update // 2)

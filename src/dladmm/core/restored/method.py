@@ -11,13 +11,14 @@ from dladmm.core.method import Account, Guarantee, Method, Penalties, Start, sta
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
 from dladmm.core.restored import evidence, full_batch, mini_batch
-from dladmm.core.restored.batches import Batches
+from dladmm.core.restored.batches import Batches, auto_size
 from dladmm.core.restored.full_batch import Restored, RestoredRecord
 from dladmm.core.restored.mini_batch import Stream, StreamRecord
 from dladmm.core.restored.spectrum import RANK
 from dladmm.engine import trees
 from dladmm.engine.arrays import Array, xp
 from dladmm.engine.devices import EVERYWHERE, JAX, Engine, spread
+from dladmm.engine.processes import over_processes
 from dladmm.engine.programs import compiled
 from dladmm.engine.walks import BLOCK_ROWS, blocks_for
 from dladmm.terms.activations import Activation
@@ -170,11 +171,18 @@ class MiniBatch(RestoredMethod):
     objective_name: ClassVar[str] = "the mean loss"
     unit: ClassVar[str] = "epochs"
 
-    batch_size: int
+    batch_size: int | str  # or "auto"
     seed: int
 
     def prepare(self, arrays: Arrays, engine: Engine = JAX) -> Batches:
-        return Batches(*arrays, self.batch_size, self.seed, engine=engine)
+        rows = int(over_processes(arrays[0].shape[0]).sum())
+        return Batches(*arrays, self._size(rows), self.seed, engine=engine)
+
+    def _size(self, n_samples: int) -> int:
+        if isinstance(self.batch_size, str):
+            widest = max(max(layer.fan_in, layer.units) for layer in self.problem.layers)
+            return auto_size(n_samples, widest)
+        return self.batch_size
 
     def begin(self, data: Batches, params: Params, start: Start) -> Stream:
         state = mini_batch.begin(self.problem, params)
@@ -202,7 +210,7 @@ class MiniBatch(RestoredMethod):
     def run_bytes(self, n_samples: int, itemsize: int) -> int:
         # Iterate, average and the last good one, each of them old and new; gradients, directions.
         fixed = 10 * self._weights + 3 * self._moments(RANK)
-        return self._bytes(fixed, self.batch_size, itemsize)
+        return self._bytes(fixed, self._size(n_samples), itemsize)
 
     def exchanged_bytes(self, itemsize: int) -> int:
         """Per batch, one that renews the metric."""

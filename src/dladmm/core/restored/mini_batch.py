@@ -5,9 +5,10 @@ Each batch is restored as in `full_batch`, and every layer takes the step
     [W b]+ = [W b] - s S~^-1 G K~^-1,       G = r^T [a, 1] / (sum of weights),
 
 with K~ and S~ made of running averages of the moments, known by their largest eigenvalues
-(`spectrum`) and renewed when they have changed. There is no line search and no schedule: the step
-is the longest one of a trust region in the metric's own norm, s = 1.4/<G, S~^-1 G K~^-1>^(1/2), at
-most 20. A loss that blows up all the same brings the last good network back, with half the step.
+(`spectrum`) and renewed when they have changed. There is no line search: the step is the longest
+one of a trust region in the metric's own norm, s = 1.4/<G, S~^-1 G K~^-1>^(1/2), at most 20, and
+falls slowly with the batches seen (`Batches.share`). A loss that blows up all the same brings the
+last good network back, with half the step.
 
 The network of a run is an average of its iterates V_k, those of the last batches foremost:
 
@@ -31,7 +32,7 @@ from dladmm.core.data import DATA, Data
 from dladmm.core.evaluate import evaluate_run, hits, regularization, relative_change
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
-from dladmm.core.restored.batches import Batches
+from dladmm.core.restored.batches import LONGEST, Batches
 from dladmm.core.restored.evidence import Weighing, first_weighing, in_records, most_samples, weigh
 from dladmm.core.restored.full_batch import matrices, weighed
 from dladmm.core.restored.metric import layer_gains, prox_of_weights, with_quadratic
@@ -61,8 +62,7 @@ LOOK_BACK = 32
 STEP = 20.0  # the longest; the trust region is shorter until little is left to learn
 RADIUS = 1.4  # of the trust region
 BLOW_UP = (2.0, 0.1)  # a loss above 2 x the last one + 0.1 x the first is a blow-up
-AVERAGED = 9.0  # the average is of the last ninth of the batches,
-LONGEST = 1000.0  # and of so many at most
+AVERAGED = 9.0  # the average is of the last ninth of the batches, and of LONGEST at most
 
 
 class Totals(NamedTuple):
@@ -125,15 +125,19 @@ def begin(problem: Problem, params: Params) -> Stream:
 
 
 @compiled("problem", "renews", donate="state")
-def batch_step(problem: Problem, state: Stream, batch: Data, mass: Array, renews: bool) -> Stream:
-    """One step for all layers at once; `mass` is the weight of all samples. renews: whether to look
-    back for a blow-up first, and take this batch's moments in."""
+def batch_step(
+    problem: Problem, state: Stream, batch: Data, share: Array, mass: Array, renews: bool
+) -> Stream:
+    """One step for all layers at once, this `share` of the longest; `mass` is the weight of all
+    samples. renews: whether to look back for a blow-up first, and take this batch's moments in."""
     own = partial(_batch_step, problem, renews)
-    into = (EVERYWHERE, DATA, EVERYWHERE)
-    return spread(batch.samples, own, into, EVERYWHERE)(state, batch, mass)
+    into = (EVERYWHERE, DATA, EVERYWHERE, EVERYWHERE)
+    return spread(batch.samples, own, into, EVERYWHERE)(state, batch, share, mass)
 
 
-def _batch_step(problem: Problem, renews: bool, state: Stream, batch: Data, mass: Array) -> Stream:
+def _batch_step(
+    problem: Problem, renews: bool, state: Stream, batch: Data, share: Array, mass: Array
+) -> Stream:
     problem = weighed(problem, state.weighing)
     if renews:
         state = looked_back(state)
@@ -152,7 +156,7 @@ def _batch_step(problem: Problem, renews: bool, state: Stream, batch: Data, mass
         S = damped_outputs(state.outputs[l], EPSILON, state.gains[l])
         directions.append(-S.solve(K.solve_right(G)))
         slope = slope - xp.sum(G * directions[l])
-    s = state.scale * longest_step(slope)
+    s = share * state.scale * longest_step(slope)
     networks = []
     for l, (layer, term, V) in enumerate(blocks):
         new = V + s * directions[l]
@@ -238,8 +242,7 @@ def reweighed(problem: Problem, batches: Batches, state: Stream) -> Stream:
     """The same network under the strengths that the evidence now says, of a bounded number of rows
     that stand for all; at the start, under the first strengths."""
     rows = batches.sample(most_samples(problem))
-    mass = rows.samples.weights.sum()
-    risk = evaluate_run(problem, rows, state.average).loss * mass
+    risk = evaluate_run(problem, rows, state.average).loss * batches.mass
     if state.weighing is None:
         new = first_weighing(problem, rows, state.average, risk)
         each = xp.full_like(risk, batches.per_weight)
@@ -304,6 +307,7 @@ def steps(problem: Problem, batches: Batches, state: Stream) -> Iterator[Stream]
         batch = batches.placed(*rows)
         due = int(state.due) if due is None else due
         renews = batches.seen >= due
-        state = batch_step(problem, state, batch, mass, renews=renews)
+        share = np.asarray(batches.share, dtype)
+        state = batch_step(problem, state, batch, share, mass, renews=renews)
         due = None if renews else due
         yield state
