@@ -16,9 +16,9 @@ LONGEST = 1000.0  # batches that a run remembers, in its average and in its step
 
 def auto_size(n_samples: int, width: int) -> int:
     """Rows of a mini-batch: an eighth of all, so that there are steps to average, but no more than
-    512, or than half the widest layer, which the step itself costs; a power of 2 from 32 on."""
+    512, or than half the widest layer, which the step itself costs; a power of 2 from 128 on."""
     most = max(512, width // 2)
-    return 1 << max(5, min(n_samples // 8, most).bit_length() - 1)
+    return 1 << max(7, min(n_samples // 8, most).bit_length() - 1)
 
 
 @dataclass
