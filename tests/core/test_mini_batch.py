@@ -211,11 +211,15 @@ def test_a_blow_up_brings_the_last_good_network_back_with_half_the_step():
     )  # fmt: skip
     calm = state._replace(recent=(jnp.asarray(20.0), jnp.asarray(30.0)))
     calm, state = (jax.tree.map(np.asarray, s) for s in (calm, state))
-    back = mini_batch.looked_back(state)
+    back = mini_batch.looked_back(state, 30.0)
     assert float(back.scale) == 0.5
     np.testing.assert_array_equal(back.params.W[0], params.W[0])
     np.testing.assert_array_equal(back.average.W[0], params.W[0])
-    onward = mini_batch.looked_back(calm)
+    onward = mini_batch.looked_back(calm, 30.0)
+    early = mini_batch.looked_back(state, 31.0)  # it may be one batch with an outlier
+    assert float(early.scale) == 1.0
+    assert float(early.recent[0]) == 60.0
+    np.testing.assert_array_equal(early.params.W[0], params.W[0] + 9.0)
     assert float(onward.scale) == 1.0
     np.testing.assert_array_equal(onward.params.W[0], params.W[0] + 9.0)
     np.testing.assert_array_equal(onward.kept.W[0], params.W[0] + 7.0)

@@ -140,7 +140,8 @@ def _batch_step(
 ) -> Stream:
     problem = weighed(problem, state.weighing)
     if renews:
-        state = looked_back(state)
+        enough = xp.minimum(mass, LOOK_BACK * batch.samples.mass(batch.x))
+        state = looked_back(state, enough)
     point = restore(problem, state.params, batch.x, batch.y)
     if renews:
         state = with_moments(problem, state, batch, point)
@@ -192,12 +193,14 @@ def longest_step(slope: Array) -> Array:
     return xp.minimum(STEP, RADIUS / xp.sqrt(xp.maximum(slope, np.finfo(slope.dtype).tiny)))
 
 
-def looked_back(state: Stream) -> Stream:
-    """Back to the last good average with half the step, if the loss has blown up since."""
+def looked_back(state: Stream, enough: Array) -> Stream:
+    """Back to the last good average with half the step, if the loss has blown up since. It is not
+    judged before `enough` weight was seen, unless it overflows: a batch may have the outlier."""
     loss, weight = state.recent
     mean = loss / xp.maximum(weight, np.finfo(loss.dtype).tiny)
     factor, share = BLOW_UP
-    known = weight > 0
+    first = (weight > 0) & xp.isinf(state.first_loss)
+    known = first | (weight >= enough) | ~xp.isfinite(loss)
     blown = known & ~(mean <= factor * state.kept_loss + share * state.first_loss)
     params, average = either(blown, (state.kept, state.kept), (state.params, state.average))
     zero = xp.zeros_like(loss)
@@ -205,10 +208,10 @@ def looked_back(state: Stream) -> Stream:
         params=params,
         average=average,
         scale=xp.where(blown, state.scale / 2, state.scale),
-        kept=average,
+        kept=either(known, average, state.kept),
         kept_loss=xp.where(known & ~blown, mean, state.kept_loss),
         first_loss=xp.where(known & xp.isinf(state.first_loss), mean, state.first_loss),
-        recent=(zero, zero),
+        recent=either(known, (zero, zero), state.recent),
     )
 
 
