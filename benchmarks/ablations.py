@@ -36,7 +36,7 @@ MINI = {
     "delta 3": {"DELTA": 3.0},
     "epsilon 0.3": {"EPSILON": 0.3},
     "memory 0.9": {"MEMORY": 0.9},
-    "step 40": {"STEP": 40.0},
+    "radius 2": {"RADIUS": 2.0},
 }
 
 

@@ -49,6 +49,21 @@ def test_a_target_out_of_reach_is_never(short, monkeypatch):
     assert all(run["curve"][-1]["iteration"] == 1 for run in figures["runs"])
 
 
+def test_the_fastest_of_each_group_is_named_and_a_group_that_never_arrives_is_too():
+    table = [
+        {"racer": "a 1", "group": "one", "seconds": 2.0},
+        {"racer": "a 2", "group": "one", "seconds": 1.0},
+        {"racer": "a 3", "group": "one", "seconds": None},
+        {"racer": "b", "group": "two", "seconds": None},
+    ]
+    assert racing._best(table) == {"one": "a 2", "two": None}
+    names = [racer.name for racer in racing.mini_racers()]
+    assert len(names) == len(set(names))
+    assert {racer.group for racer in racing.mini_racers()} == {
+        "restored", "constant rate", "tuned", "scheduled", "rate-free",
+    }  # fmt: skip
+
+
 def test_finished_runs_are_not_run_again(short, tmp_path, monkeypatch):
     settings = {"samples": 200, "hidden": (8,), "seeds": 1, "mini": True, "iterations": 1}
     first = race(load_dataset("digits"), **settings, records=tmp_path)

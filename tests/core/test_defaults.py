@@ -12,7 +12,7 @@ from dladmm.cli.options import parse_sizes
 # Parameters of the estimators and of the command line that have another name in `Options`.
 ESTIMATOR = {"patience": "n_iter_no_change", "seed": None}
 # What scikit-learn's users decide by a fit, not by an option, or what only researchers need.
-OWN = {"dual_start", "batch_decay", "residual_tol", "evaluate_every", "refresh_every", "seed"}
+OWN = {"dual_start", "residual_tol", "evaluate_every", "refresh_every", "seed"}
 OWN |= {"max_recoveries"}
 
 

@@ -232,7 +232,6 @@ def test_noise_is_not_learned_and_a_clean_target_is():
     ("problem", "options"),
     [
         (NETWORK, {"method": "dladmm"}),
-        (NETWORK, {"batch_size": 20}),
         (Problem.dense((4, 12, 3), "tanh", "hinge", Evidence()), {}),
         (Problem.dense((4, 12, 3), "sign", "log_loss", Evidence()), {}),
         (Problem.dense((4, 12, 3), "tanh", "log_loss", [Evidence(), L2(1.0)]), {}),

@@ -11,7 +11,7 @@ from dladmm import Options, Problem, solve
 from dladmm.core.data import Data
 from dladmm.core.initial import initial_params
 from dladmm.core.restored import mini_batch
-from dladmm.core.restored.mini_batch import Batches
+from dladmm.core.restored.batches import Batches, auto_size
 from dladmm.engine.walks import Samples
 from dladmm.terms.regularizers import L1, L2, Box
 
@@ -84,10 +84,12 @@ def test_a_step_is_the_gradient_in_the_metric_of_the_batch():
     params = initial_params(problem, "he", 0, jnp.float64)
     weights, mass = np.ones(30), 300.0
     state = mini_batch.begin(problem, params)
-    state = mini_batch.refresh(problem, state, batch_of(x, y, weights), first=True)
+    state = state._replace(scale=jnp.asarray(1e-3))
+    one = jnp.asarray(1.0)
     new = mini_batch.batch_step(
-        problem, state, batch_of(x, y, weights), jnp.asarray(1e-3), jnp.asarray(mass)
+        problem, state, batch_of(x, y, weights), one, jnp.asarray(mass), renews=True
     )
+    step = float(new.totals.step)
 
     def mean_loss(W, b):
         z = jnp.tanh(x @ W[0].T + b[0]) @ W[1].T + b[1]
@@ -101,7 +103,7 @@ def test_a_step_is_the_gradient_in_the_metric_of_the_batch():
     K += mini_batch.DELTA * np.mean(np.diag(K)) * np.eye(len(K))
     S = (S / np.mean(np.diag(S)) + mini_batch.EPSILON * np.eye(3)) / (1 + mini_batch.EPSILON)
     joint = np.hstack([G[1], g[1][:, None]])
-    expected = -1e-3 * np.linalg.solve(S, joint) @ np.linalg.inv(K)
+    expected = -step * np.linalg.solve(S, joint) @ np.linalg.inv(K)
     moved = np.hstack([new.params.W[1] - params.W[1], (new.params.b[1] - params.b[1])[:, None]])
     assert np.abs(moved - expected).max() <= EXACT_STEP * np.abs(expected).max() * 100
 
@@ -110,44 +112,121 @@ def test_the_cap_bounds_the_step_in_the_norm_of_the_metric():
     problem, x, y = small("log_loss", 30, SIZES)
     params = initial_params(problem, "he", 0, jnp.float64)
     ones = np.ones(30)
-    state = mini_batch.begin(problem, params)
-    state = mini_batch.refresh(problem, state, batch_of(x, y, ones), first=True)
-    state = jax.tree.map(np.asarray, state)  # used twice below, and donated each time
     mass = jnp.asarray(30.0)
-    steps = []
-    for s in (1e-3, 1e6):
-        new = mini_batch.batch_step(problem, state, batch_of(x, y, ones), jnp.asarray(s), mass)
-        steps.append(float(new.totals.step))
-    assert steps[0] == pytest.approx(1e-3, rel=ROUNDING)
-    assert steps[1] < 1e3
+    lengths = []
+    for share in (1.0, 0.25):
+        state = mini_batch.begin(problem, params)
+        data, part = batch_of(x, y, ones), jnp.asarray(share)
+        new = mini_batch.batch_step(problem, state, data, part, mass, renews=True)
+        square = 0.0
+        for l, layer in enumerate(problem.layers):
+            moved = layer.to_matrix(new.params.W[l] - params.W[l], new.params.b[l] - params.b[l])
+            K = matrix(new.inputs[l])
+            K += mini_batch.DELTA * np.mean(np.diag(K)) * np.eye(len(K))
+            S = matrix(new.outputs[l])
+            S = S / np.mean(np.diag(S)) + mini_batch.EPSILON * np.eye(len(S))
+            S *= float(new.gains[l]) / (1 + mini_batch.EPSILON)
+            square += float(np.sum((S @ moved @ K) * moved))
+        lengths.append(np.sqrt(square))
+    assert lengths[0] == pytest.approx(mini_batch.RADIUS, rel=ROUNDING)
+    assert lengths[1] == pytest.approx(mini_batch.RADIUS / 4, rel=ROUNDING)
+
+
+def test_the_step_is_halved_after_ten_epochs_or_a_hundred_batches_and_never_vanishes():
+    few, many = batches(n=10, size=4), batches(n=300, size=4)  # 3 and 75 batches an epoch
+    shares = {}
+    for k in (0, 100, 750, 10**9):
+        few.seen = many.seen = k
+        shares[k] = few.share, many.share
+    assert shares[0] == (1, 1)
+    assert (shares[100][0], shares[750][1]) == (0.5, 0.5)
+    assert shares[750][0] < 0.2 < shares[100][1]
+    assert shares[10**9] == (1 / 11, 1 / (1 + 1000 / 750))
+
+
+def matrix(spectrum):
+    """The moments that a spectrum stands for."""
+    U, values, rest = (np.asarray(v) for v in spectrum)
+    return U * values @ U.T + rest * (np.eye(len(U)) - U @ U.T)
+
+
+# The average.
+
+
+def test_the_network_is_an_average_of_the_last_ninth_of_the_iterates():
+    problem, x, y = small("log_loss", 96, SIZES)
+    source = Batches(x, y, None, 32, 0)
+    state = mini_batch.begin(problem, initial_params(problem, "he", 0, jnp.float64))
+    iterates = []
+    for _ in range(20):
+        for state in mini_batch.steps(problem, source, state):  # noqa: B020
+            iterates.append(np.asarray(state.params.W[0]))
+    # The same in closed form: V_j has the weight (j + 1) (j + 2) ... (j + 8).
+    weights = np.array([np.prod(j + np.arange(1.0, 9.0)) for j in range(60)])
+    expected = np.tensordot(weights / weights.sum(), np.array(iterates), 1)
+    np.testing.assert_allclose(state.average.W[0], expected, rtol=0, atol=ROUNDING)
+    assert np.abs(iterates[-1] - expected).max() > 1e3 * ROUNDING
+    late = mini_batch.averaged(
+        problem,
+        jax.tree.map(jnp.zeros_like, state.params),
+        jax.tree.map(jnp.ones_like, state.params),
+        jnp.asarray(10**9, jnp.int32),
+    )
+    assert float(late.W[0][0, 0]) == pytest.approx(1 / 1000)  # a stream without an end forgets
+
+
+def test_what_is_returned_and_scored_is_the_average():
+    ended = run(max_iter=3)
+    for W, Z, V in zip(ended.params.W, ended.state.average.W, ended.state.params.W, strict=True):
+        np.testing.assert_array_equal(W, Z)
+        assert np.abs(W - V).max() > 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "width", "size"),
+    [(60_000, 784, 512), (60_000, 4000, 1024), (1_600, 100, 128), (100, 100, 128), (3, 2, 128)],
+)
+def test_the_size_of_a_batch_follows_from_rows_and_width(rows, width, size):
+    assert auto_size(rows, width) == size
+
+
+def test_auto_is_the_size_it_stands_for():
+    named, asked = run(batch_size="auto", max_iter=1), run(batch_size=128, max_iter=1)
+    np.testing.assert_array_equal(named.params.W[0], asked.params.W[0])
+    assert int(named.state.seen) == 2
 
 
 # The guard.
 
 
 def test_a_blow_up_brings_the_last_good_network_back_with_half_the_step():
-    problem, x, y = small("log_loss", 30, SIZES)
-    ones = np.ones(30)
+    problem, _, _ = small("log_loss", 30, SIZES)
     params = initial_params(problem, "he", 0, jnp.float64)
     state = mini_batch.begin(problem, params)
     state = state._replace(
         kept_loss=jnp.asarray(0.5), first_loss=jnp.asarray(1.0),
         params=jax.tree.map(lambda v: v + 9.0, state.params),
+        average=jax.tree.map(lambda v: v + 7.0, state.params),
         recent=(jnp.asarray(60.0), jnp.asarray(30.0)),
     )  # fmt: skip
     calm = state._replace(recent=(jnp.asarray(20.0), jnp.asarray(30.0)))
     calm, state = (jax.tree.map(np.asarray, s) for s in (calm, state))
-    back = mini_batch.refresh(problem, state, batch_of(x, y, ones), first=False)
+    back = mini_batch.looked_back(state, 30.0)
     assert float(back.scale) == 0.5
     np.testing.assert_array_equal(back.params.W[0], params.W[0])
-    onward = mini_batch.refresh(problem, calm, batch_of(x, y, ones), first=False)
+    np.testing.assert_array_equal(back.average.W[0], params.W[0])
+    onward = mini_batch.looked_back(calm, 30.0)
+    early = mini_batch.looked_back(state, 31.0)  # it may be one batch with an outlier
+    assert float(early.scale) == 1.0
+    assert float(early.recent[0]) == 60.0
+    np.testing.assert_array_equal(early.params.W[0], params.W[0] + 9.0)
     assert float(onward.scale) == 1.0
     np.testing.assert_array_equal(onward.params.W[0], params.W[0] + 9.0)
+    np.testing.assert_array_equal(onward.kept.W[0], params.W[0] + 7.0)
 
 
 def test_a_step_that_blows_up_is_survived(monkeypatch):
-    monkeypatch.setattr(mini_batch, "STEP", 1e9)
-    monkeypatch.setattr(mini_batch, "step_cap", lambda slope: np.inf)  # no cap either
+    monkeypatch.setattr(mini_batch, "longest_step", lambda slope: 1e9)
     history = run(max_iter=60, regularizer=L2(1e-3), engine="numpy").history
     assert history["scale"][-1] < 1e-3
     assert np.isfinite(history["train_loss"][-1])
@@ -175,9 +254,9 @@ def test_zeros_and_constraints_are_exact():
 
 
 def test_a_stream_goes_on_where_it_ended():
-    first = run(max_iter=1, batch_decay=False)
+    first = run(max_iter=1)
     assert int(first.state.seen) == 7  # 200 rows in batches of 32
-    second = run(max_iter=1, batch_decay=False, resumed=first.state)
+    second = run(max_iter=1, resumed=first.state)
     assert int(second.state.seen) == 14
     assert second.history["train_loss"][0] < first.history["train_loss"][0]
     assert np.isfinite(jax.tree.leaves(first.state)[0]).all()  # not donated

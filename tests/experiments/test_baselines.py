@@ -82,8 +82,8 @@ def test_torch_and_optax_take_the_same_first_step():
 
 @pytest.mark.float32
 def test_trainers_yield_as_often_as_asked():
-    assert [k for k in range(1, 11) if baselines._is_due(k, 10, 4)] == [3, 5, 8, 10]
-    assert [k for k in range(1, 4) if baselines._is_due(k, 3, 1)] == [3]
+    assert [k for k in range(1, 11) if baselines.is_due(k, 10, 4)] == [3, 5, 8, 10]
+    assert [k for k in range(1, 4) if baselines.is_due(k, 3, 1)] == [3]
     problem, arrays, params = course(np.float32)
     settings = {"size": 16, "per_epoch": 2}
     for trainer in (

@@ -115,6 +115,7 @@ def compiled_collectives(method, n):
     from dladmm.core.methods import method_for
     from dladmm.core.relaxed.method import iterate
     from dladmm.core.restored import mini_batch
+    from dladmm.core.restored.batches import Batches
     from dladmm.core.restored.method import iterate_restored
     from dladmm.engine.devices import Engine, make_mesh
 
@@ -123,12 +124,11 @@ def compiled_collectives(method, n):
     arrays = tuple(v.astype(np.float32) for v in (x, y, weights))
     params = engine.replicate(initial_params(problem, "he", 0, np.dtype("float32")))
     if method == "batches":
-        batches = mini_batch.Batches(*arrays, size=64, seed=0, engine=engine)
+        batches = Batches(*arrays, size=64, seed=0, engine=engine)
         state, batch = mini_batch.begin(problem, params), batches.placed(*next(batches.epoch()))
         one = np.float32(1)
-        refresh = mini_batch.refresh.lower(problem, state, batch, first=False)
-        step = mini_batch.batch_step.lower(problem, state, batch, one, one)
-        return found_collectives(refresh.compile().as_text() + step.compile().as_text())
+        lowered = mini_batch.batch_step.lower(problem, state, batch, one, one, renews=True)
+        return found_collectives(lowered.compile().as_text())
     how = method_for(problem, Options(**METHODS[method]))
     data = how.prepare(arrays, engine)
     state = how.begin(data, params, Start())

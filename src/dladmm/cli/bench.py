@@ -159,7 +159,7 @@ def race(
 def _print_race(figures: dict[str, Any]) -> None:
     network = "-".join(str(n) for n in figures["hidden"])
     typer.echo(f"{figures['data']}, {figures['samples']:,} images, hidden {network}: medians")
-    header = f"  {'':<22} {'iterations':>10} {'seconds':>9} {'accuracy':>9} {'compile':>8}"
+    header = f"  {'':<34} {'iterations':>10} {'seconds':>9} {'accuracy':>9} {'compile':>8}"
     typer.echo(header)
     for row in figures["table"]:
         if row["seconds"] is None:
@@ -168,4 +168,6 @@ def _print_race(figures: dict[str, Any]) -> None:
             reached = (
                 f"{row['iteration']:>10.2f} {row['seconds']:>8.2f}s {row['test_accuracy']:>9.2%}"
             )
-        typer.echo(f"  {row['racer']:<22} {reached} {row['compile_seconds']:>7.1f}s")
+        typer.echo(f"  {row['racer']:<34} {reached} {row['compile_seconds']:>7.1f}s")
+    for group, name in figures["best"].items():
+        typer.echo(f"  best of {group}: {name or 'never'}")

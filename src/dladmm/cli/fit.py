@@ -79,7 +79,7 @@ def fit(
     batch_size: Annotated[
         int | None,
         typer.Option(help="Rows of a mini-batch; all rows at once by default."),
-    ] = DEFAULTS.batch_size,
+    ] = None,
     max_iter: Annotated[
         int, typer.Option(help="The most iterations, or epochs.")
     ] = DEFAULTS.max_iter,

@@ -16,10 +16,13 @@ def is_former(identity: Mapping[str, Any]) -> bool:
 
 def upgraded_identity(identity: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
     """Format 1 named a network by its sizes, as in 6-8-3, since all layers were dense, and did not
-    say which rows were held out: they are taken as those of the run of `now`."""
+    say which rows were held out: they are taken as those of the run of `now`. Whether
+    the step over mini-batches falls was an option."""
     if not is_former(identity):
         return dict(identity)
-    same = {name: value for name, value in identity.items() if name != "network"}
+    same = {
+        name: value for name, value in identity.items() if name not in ("network", "batch_decay")
+    }
     first, *units = (int(size) for size in identity["network"].split("-"))
     described = described_layers(chain((first,), units))
     layers = {f"layer {l}": layer for l, layer in enumerate(described, 1)}

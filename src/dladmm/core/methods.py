@@ -17,7 +17,7 @@ def _restored(problem: Problem, options: Options) -> Method:
         problem = replace(problem, activations=tuple(map(WithoutSlope, problem.activations)))
     if options.batch_size is None:
         return FullBatch(problem)
-    return MiniBatch(problem, options.batch_size, options.seed, options.batch_decay)
+    return MiniBatch(problem, options.batch_size, options.seed)
 
 
 def _relaxed(kind: type[Relaxed]) -> Callable[[Problem, Options], Method]:

@@ -34,13 +34,13 @@ class Options:
     eighth of an iteration. Running products are recomputed every `refresh_every`. After a
     non-finite value rho is raised tenfold, at most `max_recoveries` times. Restored sweeps use
     neither penalties nor the options of subproblems, and record the real loss every time; with a
-    `batch_size` they work on mini-batches, an iteration is an epoch, the loss is its mean, and the
-    step falls from epoch to epoch unless `batch_decay` is False. Their `targets` are "first-order",
-    by the derivative of an activation where it has one, or "closed", by the paper's z update, for
-    which none is taken. dtype: "auto" is float64 up to
-    10,000 numbers in x, where it costs little, else float32. `devices` spreads the samples: a
-    count, a list of JAX devices, or a mesh with the one axis "data". engine: "numpy" computes at
-    once, "jax" compiles first; "auto" takes the one that should be done sooner (core/choice.py).
+    `batch_size` they work on mini-batches, an iteration is an epoch, and the loss is its mean;
+    "auto" takes a size from rows and width (`auto_size` in core/restored/batches.py). Their
+    `targets` are "first-order", by the derivative of an activation where it has one, or "closed",
+    by the paper's z update, for which none is taken. dtype: "auto" is float64 up to 10,000 numbers
+    in x, where it costs little, else float32. `devices` spreads the samples: a count, a list of JAX
+    devices, or a mesh with the one axis "data". engine: "numpy" computes at once, "jax" compiles
+    first; "auto" takes the one that should be done sooner (core/choice.py).
     """
 
     method: str = "restored"
@@ -53,8 +53,7 @@ class Options:
     targets: str = "first-order"
     init: str = "auto"
     dual_start: str = "auto"
-    batch_size: int | None = None
-    batch_decay: bool = True
+    batch_size: int | str | None = None
     max_iter: int = 200
     tol: float | None = 1e-3
     patience: int = 10

@@ -135,7 +135,7 @@ def _beginning(run: Run, arrays: Arrays, params: Params | None, stream: Stream |
     """Where a run starts: at the given network or state, or at random weights."""
     options = run.options
     if stream is not None:
-        params = stream.params
+        params = stream.average
     if params is None:
         init = run.method.init if options.init == "auto" else options.init
         params = params_for_data(run.method.problem, init, options.seed, arrays)

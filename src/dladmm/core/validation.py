@@ -48,7 +48,7 @@ def checked_method(problem: Problem, options: Options) -> Method:
     _one_of("dual_start", options.dual_start, DUAL_STARTS)
     _one_of("dtype", options.dtype, DTYPES)
     _one_of("engine", options.engine, ENGINES)
-    if options.batch_size is not None:
+    if options.batch_size not in (None, "auto"):
         check_integer("batch_size", options.batch_size, 1)
     if not isinstance(options.step_rule, StepRule):
         _one_of("step_rule", options.step_rule, STEP_RULES)
@@ -73,7 +73,7 @@ def checked_method(problem: Problem, options: Options) -> Method:
     ):
         raise ValueError(
             "regularizer=Evidence() does not fit this run; expected it for all layers, with"
-            " method='restored' over all samples, a loss without kinks and continuous activations"
+            " method='restored', a loss without kinks and continuous activations"
         )
     return method
 

@@ -1,4 +1,4 @@
-"""Factorisations of symmetric positive definite matrices."""
+"""Factorisations: of symmetric matrices, and bases of the columns of others."""
 
 from typing import Any
 
@@ -34,9 +34,33 @@ def solve_factored(factor: Any, right: Array) -> Array:
     return _of_jax().cho_solve(factor, right)
 
 
-def inverse(M: Array) -> Array:
-    """M^-1."""
-    return solve_factored(factored(M), identity(M))
+def factored_lower(M: Array) -> Array:
+    """L with M = L L^T, lower triangular; of NaN where M is not positive definite."""
+    if is_jax(M):
+        return _of_jax().cholesky(M, lower=True)
+    factor, failed = _lapack("potrf", M)(M.T, lower=True, clean=True)
+    return factor * float("nan") if failed else factor
+
+
+def solve_lower(L: Array, right: Array) -> Array:
+    """L^-1 right."""
+    if is_jax(L):
+        return _of_jax().solve_triangular(L, right, lower=True)
+    return _lapack("trtrs", L)(L, right, lower=True)[0]
+
+
+def orthonormal(B: Array) -> tuple[Array, Array]:
+    """(Q, R) with B = Q R and orthonormal columns Q, as many as B has."""
+    if not is_jax(B) and not np.isfinite(B).all():
+        return B, B[: B.shape[1]]  # of NaN, which NumPy refuses
+    return tuple(namespace(B).linalg.qr(B))
+
+
+def eigenpairs(M: Array) -> tuple[Array, Array]:
+    """The eigenvalues of a symmetric matrix, in rising order, and their vectors as columns."""
+    if not is_jax(M) and not np.isfinite(M).all():
+        return M[0], M  # of NaN, which NumPy refuses
+    return tuple(namespace(M).linalg.eigh(M))
 
 
 def inverse_trace(M: Array) -> Array:

@@ -68,7 +68,7 @@ class DLADMMBase(BaseEstimator):
     zl_solver: str = DEFAULTS.zl_solver
     targets: str = DEFAULTS.targets
     init: str = DEFAULTS.init
-    batch_size: int | None = DEFAULTS.batch_size
+    batch_size: int | str | None = DEFAULTS.batch_size
     max_iter: int = DEFAULTS.max_iter
     tol: float | None = DEFAULTS.tol
     random_state: Any = None
@@ -128,10 +128,13 @@ class DLADMMBase(BaseEstimator):
 
         return to_onnx(self, path, preprocessing, dtype=dtype)
 
-    def _problem(self, n_features: int, n_outputs: int, **more: Any) -> Problem:
-        """What to train: `more` are options that this fit has of its own."""
+    def _problem(
+        self, n_features: int, n_outputs: int, is_whole: bool = True, **more: Any
+    ) -> Problem:
+        """What to train: `more` are options that this fit has of its own. is_whole: whether the
+        rows are all there are, which is what the evidence is about."""
         problem = self._problem_of(self._layers(n_features, n_outputs))
-        if self.regularizer is None and self.alpha == "evidence":
+        if self.regularizer is None and self.alpha == "evidence" and is_whole:
             options = self._options(0, 1, "auto", **more)
             if checked_method(problem, options).can_reweigh:
                 terms = (Evidence(),) * problem.n_layers
@@ -208,11 +211,12 @@ class DLADMMBase(BaseEstimator):
         stream: Stream | None = None,
         checkpoints: Checkpoints | None = None,
         units: Units | None = None,
+        is_whole: bool = True,
         **more: Any,
     ) -> tuple[Result, Units]:
         """One call of `solve`, and the fitted attributes from its result; in these units, or in
-        those of the rows."""
-        problem = self._problem(X.shape[1], Y.shape[1], **more)
+        those of the rows. is_whole: whether those are all there are."""
+        problem = self._problem(X.shape[1], Y.shape[1], is_whole, **more)
         drawn = check_random_state(self.random_state).randint(2**31 - 1)
         seed = int(over_processes(np.int32(drawn))[0])  # all processes start from one network
         n_samples = int(over_processes(np.int32(X.shape[0])).sum())
@@ -291,10 +295,11 @@ class DLADMMBase(BaseEstimator):
         self.covariance_ = self.noise_variance_ = None
         weighing: Any = getattr(result.state, "weighing", None)
         ended = result.status not in BROKEN_OFF
-        found = weighing is not None and float(weighing.gamma) > 0
+        measured: Any = getattr(result.state, "measured", None)  # sums over all samples
+        found = weighing is not None and measured is not None and float(weighing.gamma) > 0
         if not (found and is_last and ended and problem.loss.has_noise_level):
             return
-        measured, each = result.state.measured, float(weighing.per_weight)
+        each = float(weighing.per_weight)
         C = last_layer_covariance(problem, measured.layers[-1].inputs, weighing.strengths[-1])
         if problem.n_layers == 1:
             C = units.covariance_of_user(C)
@@ -323,8 +328,8 @@ class DLADMMBase(BaseEstimator):
             params=params,
             stream=None if first else getattr(self, "_stream", None),
             units=units,
+            is_whole=False,
             batch_size=self.batch_size or PARTIAL_BATCH,
-            batch_decay=False,
         )
         self._stream = trees.map(np.asarray, result.state)
 

@@ -85,8 +85,9 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
         paper's z update, for which no derivative is taken.
     init : "auto", "scaled", "he" or "paper"
         Where the weights start; "auto" is the method's own choice.
-    batch_size : None or int
-        Rows of a mini-batch of restored sweeps; None takes all rows at once.
+    batch_size : None, int or "auto"
+        Rows of a mini-batch of restored sweeps; None takes all rows at once, "auto" an eighth of
+        them, and at most 512 where no layer is wider than 1,024.
     max_iter, tol, n_iter_no_change : the fit ends when the training loss, or with early_stopping
         the held-out accuracy, has not gained tol for n_iter_no_change iterations; tol=None makes
         all max_iter iterations.

@@ -18,9 +18,10 @@ from dladmm.core.evaluate import Evaluation, hits, regularization
 from dladmm.core.method import Start
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
+from dladmm.core.restored.batches import Batches
 from dladmm.core.restored.method import FullBatch, iterate_restored
-from dladmm.core.restored.mini_batch import Batches, steps
 from dladmm.core.restored.mini_batch import begin as mini_batch_state
+from dladmm.core.restored.mini_batch import steps
 from dladmm.core.restored.point import restore
 from dladmm.engine.sums import total
 from dladmm.engine.walks import Folded
@@ -181,7 +182,7 @@ def mini_batch(
         for k, rows in enumerate(batches.epoch(), 1):
             data = batches.placed(*rows)
             params, memory, _ = gradient_step(name, problem, data, step_size, params, memory)
-            if _is_due(k, batches.per_epoch, per_epoch):
+            if is_due(k, batches.per_epoch, per_epoch):
                 yield Made(jax.block_until_ready(params))
 
 
@@ -193,8 +194,8 @@ def restored_batches(
     state = mini_batch_state(problem, params)
     while True:
         for k, state in enumerate(steps(problem, batches, state), 1):  # noqa: B020
-            if _is_due(k, batches.per_epoch, per_epoch):
-                yield Made(jax.block_until_ready(jax.tree.map(jnp.copy, state.params)))
+            if is_due(k, batches.per_epoch, per_epoch):
+                yield Made(jax.block_until_ready(jax.tree.map(jnp.copy, state.average)))
 
 
 def torch_adam(
@@ -228,7 +229,7 @@ def torch_adam(
             optimiser.zero_grad(set_to_none=True)
             loss(network(x[rows]), labels[rows]).backward()
             optimiser.step()
-            if _is_due(k, count, per_epoch):
+            if is_due(k, count, per_epoch):
                 W = tuple(layer.weight.detach().numpy().copy() for layer in linears)
                 b = tuple(layer.bias.detach().numpy().copy() for layer in linears)
                 yield Made(Params(W, b))
@@ -248,6 +249,6 @@ def scikit_learn(problem: Problem, arrays: Arrays, params: Params, seed: int) ->
         yield Made(Params(W, tuple(map(np.copy, model.intercepts_))))
 
 
-def _is_due(k: int, count: int, per_epoch: int) -> bool:
+def is_due(k: int, count: int, per_epoch: int) -> bool:
     """Whether one of `per_epoch` equal parts of `count` batches ends with batch k."""
     return k * per_epoch // count > (k - 1) * per_epoch // count

@@ -62,6 +62,15 @@ class Weighing(NamedTuple):
     per_weight: Array
 
 
+def in_records(weighing: Weighing | None, dtype: np.dtype) -> tuple[Array, Array, Array]:
+    """(geometric mean of the strengths, gamma, sigma^2), NaN where nothing is found."""
+    if weighing is None:
+        nothing = np.full((), np.nan, dtype)
+        return nothing, nothing, nothing
+    strengths, gamma, noise, _ = weighing
+    return xp.exp(xp.mean(xp.log(strengths))), gamma, noise
+
+
 def applies(problem: Problem) -> bool:
     """Whether the evidence knows this problem: a loss that bends, activations whose slopes are
     taken."""
@@ -75,6 +84,11 @@ def _roots_of_each(problem: Problem) -> int:
     return 0 if roots is None else roots.shape[1]
 
 
+def most_samples(problem: Problem) -> int:
+    """How many samples the curvature is made of, at most."""
+    return max(1, COLUMNS[kind(problem)] // _roots_of_each(problem))
+
+
 def is_asked(problem: Problem) -> bool:
     """Whether every layer's strength is to be found."""
     return all(isinstance(term, Evidence) for term in problem.regularizers)
@@ -84,9 +98,9 @@ def kind(problem: Problem) -> str:
     return "numbers" if problem.loss.has_noise_level else "classes"
 
 
-def is_due(problem: Problem, k: int) -> bool:
-    """Whether the strengths are found anew before iteration k: ever more rarely."""
-    update = FIRST_UPDATE[kind(problem)]
+def is_due(first: int, k: int) -> bool:
+    """Whether the strengths are found anew before iteration k: `first`, then ever more rarely."""
+    update = first
     while update < k:
         update += max(1, update // 2)
     return update == k

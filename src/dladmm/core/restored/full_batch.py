@@ -32,6 +32,7 @@ from dladmm.core.problem import Problem
 from dladmm.core.restored.evidence import (
     Weighing,
     first_weighing,
+    in_records,
     is_asked,
     samples_per_weight,
     weigh,
@@ -206,7 +207,7 @@ def probe_every(problem: Problem, n_samples: int) -> int:
 def begin(problem: Problem, data: Data, params: Params) -> Restored:
     """The start of a run."""
     measured = measure(problem, data, params)
-    gains = layer_gains([sums.outputs for sums in measured.layers])
+    gains = layer_gains([xp.trace(sums.outputs) for sums in measured.layers])
     weighing = None
     if is_asked(problem):
         weighing = first_weighing(problem, data, params, measured.risk)
@@ -304,10 +305,7 @@ def restored_sweep(
     trials, taken, following, tried, accepted = repeat_while(unfinished, attempt, start)
     params, measured = either(accepted, tried, (state.params, before))
     count, nothing = data.samples.mass(data.x), np.full((), np.nan, state.step.dtype)
-    alpha, gamma, noise = nothing, nothing, nothing
-    if state.weighing is not None:
-        strengths, gamma, noise, _ = state.weighing
-        alpha = xp.exp(xp.mean(xp.log(strengths)))
+    alpha, gamma, noise = in_records(state.weighing, state.step.dtype)
     record = RestoredRecord(
         lagrangian=measured.objective,
         risk=measured.risk,

@@ -1,5 +1,6 @@
 """Restored sweeps as methods: over all samples at once, and over mini-batches."""
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -10,11 +11,14 @@ from dladmm.core.method import Account, Guarantee, Method, Penalties, Start, sta
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
 from dladmm.core.restored import evidence, full_batch, mini_batch
+from dladmm.core.restored.batches import Batches, auto_size
 from dladmm.core.restored.full_batch import Restored, RestoredRecord
-from dladmm.core.restored.mini_batch import Batches, Stream, StreamRecord
+from dladmm.core.restored.mini_batch import Stream, StreamRecord
+from dladmm.core.restored.spectrum import RANK
 from dladmm.engine import trees
 from dladmm.engine.arrays import Array, xp
 from dladmm.engine.devices import EVERYWHERE, JAX, Engine, spread
+from dladmm.engine.processes import over_processes
 from dladmm.engine.programs import compiled
 from dladmm.engine.walks import BLOCK_ROWS, blocks_for
 from dladmm.terms.activations import Activation
@@ -44,22 +48,29 @@ class RestoredMethod(Method):
                     f" {type(f).__name__} does not define; expected method='dladmm'"
                 )
 
-    def _bytes(self, kept: int, block: int, itemsize: int) -> int:
-        """`kept` numbers, the network and its moments, and the temporaries of `block` rows."""
-        layers = self.problem.layers
-        moments = sum((layer.fan_in + 1) ** 2 + layer.units**2 for layer in layers)
-        # Two measurements are alive at once: the last accepted one and the one being tried.
-        fixed = 2 * (moments + 2 * sum(layer.n_weights for layer in layers)) + 3 * moments
-        per_row = prod(self.problem.in_shape) + 3 * sum(prod(layer.out_shape) for layer in layers)
-        return (kept + fixed + block * per_row) * itemsize
+    @property
+    def can_reweigh(self) -> bool:
+        return evidence.applies(self.problem)
 
-    def _exchanged(self, gradients: int, itemsize: int) -> int:
-        """So many matrices [W b], and the moments of a and r."""
-        numbers = sum(
-            gradients * layer.units * (layer.fan_in + 1) + (layer.fan_in + 1) ** 2 + layer.units**2
-            for layer in self.problem.layers
-        )
-        return numbers * itemsize
+    @property
+    def reweighs(self) -> bool:
+        return evidence.is_asked(self.problem)
+
+    def _moments(self, rank: float = math.inf) -> int:
+        """Numbers in the moments of a and r, known by so many columns."""
+        sizes = [n for layer in self.problem.layers for n in (layer.fan_in + 1, layer.units)]
+        return sum(n * int(min(n, rank)) for n in sizes)
+
+    def _bytes(self, fixed: int, block: int, itemsize: int) -> int:
+        """`fixed` numbers, and the temporaries of `block` rows."""
+        layers = self.problem.layers
+        per_row = prod(self.problem.in_shape) + 3 * sum(prod(layer.out_shape) for layer in layers)
+        return (fixed + block * per_row) * itemsize
+
+    @property
+    def _weights(self) -> int:
+        """Numbers in [W b] of all layers."""
+        return sum(layer.units * (layer.fan_in + 1) for layer in self.problem.layers)
 
 
 @dataclass(frozen=True)
@@ -79,16 +90,9 @@ class FullBatch(RestoredMethod):
     ) -> tuple[Restored, Params, Array]:
         return iterate_restored(self.problem, data, state)
 
-    @property
-    def can_reweigh(self) -> bool:
-        return evidence.applies(self.problem)
-
-    @property
-    def reweighs(self) -> bool:
-        return evidence.is_asked(self.problem)
-
     def before(self, k: int, data: Data, state: Restored) -> Restored:
-        if self.reweighs and evidence.is_due(self.problem, k):
+        first = evidence.FIRST_UPDATE[evidence.kind(self.problem)]
+        if self.reweighs and evidence.is_due(first, k):
             return full_batch.reweighed(self.problem, data, state)
         return state
 
@@ -105,12 +109,15 @@ class FullBatch(RestoredMethod):
     def run_bytes(self, n_samples: int, itemsize: int) -> int:
         rows = n_samples + blocks_for(n_samples)[1]
         kept = rows * (prod(self.problem.in_shape) + prod(self.problem.out_shape))
-        return self._bytes(kept, min(rows, BLOCK_ROWS), itemsize)
+        # Two measurements are alive at once: the last accepted one and the one being tried.
+        fixed = 2 * (self._moments() + 2 * self._weights) + 3 * self._moments()
+        return self._bytes(kept + fixed, min(rows, BLOCK_ROWS), itemsize)
 
     def exchanged_bytes(self, itemsize: int) -> int:
         """Per trial of a step, of which one suffices nearly always: gradient and squares. The
         moments of x are those of the start."""
-        return self._exchanged(2, itemsize) - (self.problem.layers[0].fan_in + 1) ** 2 * itemsize
+        of_x = (self.problem.layers[0].fan_in + 1) ** 2
+        return (2 * self._weights + self._moments() - of_x) * itemsize
 
     def guarantee(self, account: Account) -> Guarantee:
         how = (
@@ -164,21 +171,34 @@ class MiniBatch(RestoredMethod):
     objective_name: ClassVar[str] = "the mean loss"
     unit: ClassVar[str] = "epochs"
 
-    batch_size: int
+    batch_size: int | str  # or "auto"
     seed: int
-    decay: bool = True
 
     def prepare(self, arrays: Arrays, engine: Engine = JAX) -> Batches:
-        return Batches(*arrays, self.batch_size, self.seed, self.decay, engine=engine)
+        rows = int(over_processes(arrays[0].shape[0]).sum())
+        return Batches(*arrays, self._size(rows), self.seed, engine=engine)
+
+    def _size(self, n_samples: int) -> int:
+        if isinstance(self.batch_size, str):
+            widest = max(max(layer.fan_in, layer.units) for layer in self.problem.layers)
+            return auto_size(n_samples, widest)
+        return self.batch_size
 
     def begin(self, data: Batches, params: Params, start: Start) -> Stream:
-        return mini_batch.begin(self.problem, params)
+        state = mini_batch.begin(self.problem, params)
+        return mini_batch.reweighed(self.problem, data, state) if self.reweighs else state
+
+    def before(self, k: int, data: Batches, state: Stream) -> Stream:
+        # An epoch is many steps: the first one has found what the strengths can be judged by.
+        if self.reweighs and evidence.is_due(1, k):
+            return mini_batch.reweighed(self.problem, data, state)
+        return state
 
     def advance(
         self, data: Batches, state: Stream, penalties: Penalties, with_loss: Array
     ) -> tuple[Stream, Params, Array]:
         state, record = mini_batch.epoch(self.problem, data, state)
-        params = trees.map(xp.copy, state.params)  # the next epoch donates its own
+        params = trees.map(xp.copy, state.average)  # the next epoch donates its own
         return state, params, stacked(record, state.scale.dtype)
 
     def names(self) -> list[str]:
@@ -188,11 +208,13 @@ class MiniBatch(RestoredMethod):
         data.seen = int(state.seen)  # the batches to come are drawn from what has been seen
 
     def run_bytes(self, n_samples: int, itemsize: int) -> int:
-        return self._bytes(0, self.batch_size, itemsize)
+        # Iterate, average and the last good one, each of them old and new; gradients, directions.
+        fixed = 10 * self._weights + 3 * self._moments(RANK)
+        return self._bytes(fixed, self._size(n_samples), itemsize)
 
     def exchanged_bytes(self, itemsize: int) -> int:
         """Per batch, one that renews the metric."""
-        return self._exchanged(1, itemsize)
+        return (self._weights + self._moments(RANK)) * itemsize
 
     def guarantee(self, account: Account) -> Guarantee:
         return Guarantee(

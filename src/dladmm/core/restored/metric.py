@@ -42,9 +42,9 @@ def mean_diagonal(M: Array) -> Array:
     return xp.maximum(xp.trace(M) / M.shape[0], np.finfo(M.dtype).tiny)
 
 
-def layer_gains(outputs: Sequence[Array]) -> Array:
-    """|r_l|^2 / |r_L|^2 of each layer, from the moments of r; 1 where nothing arrives."""
-    sizes = xp.stack([xp.trace(S) for S in outputs])
+def layer_gains(squares: Sequence[Array]) -> Array:
+    """|r_l|^2 / |r_L|^2 of each layer, from |r_l|^2; 1 where nothing arrives."""
+    sizes = xp.stack(squares)
     gains = sizes / xp.maximum(sizes[-1], np.finfo(sizes.dtype).tiny)
     return xp.where(gains > 0, gains, 1)
 

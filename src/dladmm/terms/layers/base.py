@@ -173,6 +173,22 @@ class Layer:
         """sum_i omega_i r_i r_i^T, the second moments of what arrives at the units."""
         return flat_rows(weighted(r, weights)).T @ flat_rows(r)
 
+    def unit_gram_times(self, r: Array, U: Array, weights: Array | None) -> Array:
+        """unit_gram(r) U, without the matrix where U has few columns."""
+        if 2 * U.shape[1] > U.shape[0]:
+            return self.unit_gram(r, weights) @ U
+        return flat_rows(r).T @ flat_rows(weighted(r @ U, weights))
+
+    def gram_with_bias_times(self, a: Array, U: Array, weights: Array | None) -> Array:
+        """gram_with_bias(a) U, without the matrix where U has few columns."""
+        if 2 * U.shape[1] > U.shape[0]:
+            return self.gram_with_bias(a, weights) @ U
+        rows = self.expand(a)
+        image = weighted(rows @ U[:-1] + U[-1], weights)
+        return xp.concatenate(
+            [flat_rows(rows).T @ flat_rows(image), self.unit_sum(image, None)[None]]
+        )
+
     def input_gram(self, W: Array) -> Array:
         """K with |A(W, d)|^2 = <d K, d> for every input d, which is one row of all its numbers."""
         M = self.input_map(W)

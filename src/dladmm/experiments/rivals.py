@@ -1,0 +1,142 @@
+"""Optimisers that a knowledgeable person would pick for mini-batches, as optax documents them.
+
+A rate is over a stated small grid where a method has one; methods that say they need none are a
+group of their own, run as their defaults are. Where a method says that another network than the
+one it steps from is to be evaluated, that one is.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import optax
+from jax import Array
+from optax import contrib
+
+from dladmm.core.data import Arrays, Data
+from dladmm.core.params import Params
+from dladmm.core.problem import Problem
+from dladmm.core.restored.batches import Batches
+from dladmm.experiments.baselines import Made, Trainer, is_due, loss_and_gradient
+
+ADAM, TUNED, SCHEDULED, RATE_FREE = "constant rate", "tuned", "scheduled", "rate-free"
+
+
+@dataclass(frozen=True)
+class Rival:
+    """An optimiser: `make(rate, steps)`, steps being those of its schedule; its rates, its epochs
+    (None where it has none), the sizes of batches, and whether it evaluates another network."""
+
+    name: str
+    group: str
+    make: Callable[[float, int], Any]
+    rates: tuple[float | None, ...] = (None,)
+    epochs: tuple[int | None, ...] = (None,)
+    sizes: tuple[int, ...] = (256, 512)
+    evaluated: Callable[[Any, Params], Params] | None = None
+
+
+def _mechanic(rate: float, steps: int) -> Any:
+    return contrib.mechanize(optax.adam(1.0))
+
+
+RIVALS = (
+    Rival(
+        "schedule-free adamw",
+        TUNED,
+        lambda rate, steps: contrib.schedule_free_adamw(rate),
+        (2.5e-3, 5e-3),
+        evaluated=contrib.schedule_free_eval_params,
+    ),
+    Rival(
+        "one-cycle adam",
+        SCHEDULED,
+        lambda rate, steps: optax.adam(optax.cosine_onecycle_schedule(steps, rate)),
+        (3e-3, 1e-2),
+        (3, 5),
+        (256,),
+    ),
+    Rival(
+        "cosine adam",
+        SCHEDULED,
+        lambda rate, steps: optax.adam(optax.cosine_decay_schedule(rate, steps)),
+        (3e-3,),
+        (3, 5),
+        (256,),
+    ),
+    Rival(
+        "cosine muon",
+        SCHEDULED,
+        lambda rate, steps: contrib.muon(optax.cosine_decay_schedule(rate, steps)),
+        (2e-2,),
+        (3,),
+        (512,),
+    ),
+    Rival("momo-adam", TUNED, lambda rate, steps: contrib.momo_adam(rate), (1e-2,)),
+    Rival("prodigy", RATE_FREE, lambda rate, steps: contrib.prodigy()),
+    Rival("dog", RATE_FREE, lambda rate, steps: contrib.dog()),
+    Rival("d-adapt adamw", RATE_FREE, lambda rate, steps: contrib.dadapt_adamw()),
+    Rival("mechanic adam", RATE_FREE, _mechanic),
+)
+BY_NAME = {rival.name: rival for rival in RIVALS}
+
+
+def _made(name: str, rate: float | None, steps: int) -> Any:
+    made = BY_NAME[name].make(rate or 0.0, steps)
+    return optax.with_extra_args_support(made)
+
+
+@partial(jax.jit, static_argnames=("name", "rate", "steps"))
+def beginning(name: str, rate: float | None, steps: int, params: Params) -> Any:
+    """The memory before the first step; compiled, so that no two arrays are one."""
+    return _made(name, rate, steps).init(params)
+
+
+@partial(jax.jit, static_argnames=("name", "rate", "steps", "problem"), donate_argnames=("memory",))
+def rival_step(
+    name: str,
+    rate: float | None,
+    steps: int,
+    problem: Problem,
+    data: Data,
+    params: Params,
+    memory: Any,
+) -> tuple[Params, Any]:
+    """One step on the mean loss over `data`; its value goes with it, for those that ask for it."""
+    value, gradient, _ = loss_and_gradient(problem, data, params)
+    update, memory = _made(name, rate, steps).update(gradient, memory, params, value=value)
+    return optax.apply_updates(params, update), memory
+
+
+@partial(jax.jit, static_argnames="name")
+def evaluated(name: str, memory: Any, params: Params) -> Any:
+    """The network to be looked at."""
+    own = BY_NAME[name].evaluated
+    return params if own is None else own(memory, params)
+
+
+def rival(
+    problem: Problem,
+    arrays: Arrays,
+    params: Params,
+    seed: int,
+    *,
+    name: str,
+    rate: float | None,
+    epochs: int | None,
+    size: int,
+    per_epoch: int,
+) -> Trainer:
+    """A rival on mini-batches; a network every 1/per_epoch of an epoch. A schedule that is over
+    stays where it ended."""
+    batches = Batches(*arrays, size, seed)
+    how = (name, rate, batches.per_epoch * (epochs or 1))
+    memory: Any = beginning(*how, params)
+    network: Array | Params = params
+    while True:
+        for k, rows in enumerate(batches.epoch(), 1):
+            network, memory = rival_step(*how, problem, batches.placed(*rows), network, memory)
+            if is_due(k, batches.per_epoch, per_epoch):
+                yield Made(jax.block_until_ready(evaluated(name, memory, network)))
