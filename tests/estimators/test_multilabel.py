@@ -113,8 +113,8 @@ def test_the_accuracy_of_a_run_is_that_of_whole_rows(changes):
     # Of mini-batches, the accuracy of an epoch is that of its networks on the way.
     close = 0.03 if "batch_size" in changes else 1e-12
     assert abs(model.history_["train_accuracy"][-1] - model.score(X, Y)) <= close
-    largest = np.argmax(model.decision_function(X), 1) == np.argmax(Y, 1)
-    assert abs(largest.mean() - model.score(X, Y)) > 0.05  # what it is not
+    by_label = (model.predict(X) == Y).mean()
+    assert by_label - model.score(X, Y) > 0.2  # what it is not
 
 
 def test_early_stopping_holds_out_rows_and_keeps_the_best_network():

@@ -13,6 +13,15 @@ from dladmm.estimators.model_files import load_model
 
 PROMISED_SECONDS = 10  # within which a fit that is asked to has ended
 SLOWLY = Path(__file__).with_name("slowly")
+# Not by preexec_fn: that would fork the tests' own process, whose JAX has threads.
+EXEC = "; import os, sys; os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+
+
+def dladmm_after(settings, *arguments):
+    """The command line, in a Python process that executes these statements first."""
+    return [sys.executable, "-c", settings + EXEC, "-m", "dladmm", *map(str, arguments)]
+
+
 FIT = ("fit", "digits", "--hidden", "12", "--max-iter", "25", "--dtype", "float64", "--json")
 
 
@@ -34,20 +43,23 @@ class Fit:
         where = ["--out", folder / "m"]
         if keep:  # only once it is asked to end
             where += ["--checkpoint", folder / "run", "--checkpoint-every", "1000"]
-        signals = {signal.SIGINT: signal.SIG_DFL} | dict.fromkeys(ignored, signal.SIG_IGN)
+        # A shell ignores Ctrl-C for what it starts in the background, nohup SIGHUP; tests too.
+        listened = dict.fromkeys((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), "SIG_DFL")
+        actions = listened | dict.fromkeys(ignored, "SIG_IGN")
+        settings = "; ".join(
+            ["import signal", *(f"signal.signal({int(n)}, signal.{a})" for n, a in actions.items())]
+        )
         several = ("launch", "-n", count, "--") if count > 1 else ()
         self.noted.write_bytes(b"")
         own = {"JAX_PLATFORMS": "cpu", "SLOWLY": str(seconds), "NOTED": str(self.noted)}
         own["STUCK_AFTER"] = str(stuck_after)
         own["PYTHONPATH"] = os.pathsep.join([str(SLOWLY), os.environ.get("PYTHONPATH", "")])
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "dladmm", *map(str, (*several, *FIT, *where, *arguments))],
+            dladmm_after(settings, *several, *FIT, *where, *arguments),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=os.environ | own,
             text=True,
-            # A shell ignores Ctrl-C for what it starts in the background, tests too.
-            preexec_fn=lambda: [signal.signal(one, act) for one, act in signals.items()],
         )
 
     def wait_for_iterations(self, number, seconds=300):

@@ -2,13 +2,13 @@
 and an array that does not fit in mid-run ends the run with what it has."""
 
 import json
-import resource
 import subprocess
 import sys
 import time
 
 import numpy as np
 import pytest
+from fits import dladmm_after
 
 pytestmark = pytest.mark.slow
 LIMIT = 1_500_000_000
@@ -26,16 +26,12 @@ def folder(tmp_path_factory):
 
 def limited(folder, *arguments, limit=None):
     """dladmm in a process that may have so many addresses, as `prlimit --as` sets them."""
-
-    def set_limit():
-        if limit is not None:
-            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-
+    settings = "import resource"
+    if limit is not None:
+        settings += f"; resource.setrlimit(resource.RLIMIT_AS, ({limit}, {limit}))"
     began = time.monotonic()
-    command = [sys.executable, "-m", "dladmm", *map(str, arguments)]
-    ran = subprocess.run(
-        command, cwd=folder, preexec_fn=set_limit, capture_output=True, text=True, timeout=120
-    )
+    command = dladmm_after(settings, *arguments)
+    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
     return ran, time.monotonic() - began
 
 

@@ -32,14 +32,14 @@ from dladmm.core.options import (
 from dladmm.core.params import Params
 from dladmm.core.predict import predict_output
 from dladmm.core.problem import Problem, chain
-from dladmm.core.restored.evidence import last_layer_covariance, noise_level
 from dladmm.core.restored.mini_batch import Stream
-from dladmm.core.results import BROKEN_OFF, Result, Status
+from dladmm.core.results import Result, Status
 from dladmm.core.solve import solve
 from dladmm.core.validation import checked_method
 from dladmm.engine import trees
 from dladmm.engine.devices import Engine
 from dladmm.engine.processes import over_processes, process_index, refused_together
+from dladmm.estimators.posterior import posterior
 from dladmm.estimators.units import Units, as_they_are, is_on_disk, learned
 from dladmm.io.checkpoints import Checkpoints
 from dladmm.terms.layers import Dense, Layer
@@ -272,7 +272,10 @@ class DLADMMBase(BaseEstimator):
         self.intercepts_ = [b.copy() for b in network.b]
         self.n_layers_ = len(self.coefs_) + 1
         self.n_outputs_ = self.intercepts_[-1].size
-        self._keep_posterior(problem, result, units, mass, is_last=not scored)
+        found = None if scored else posterior(problem, result, units, mass)
+        self.covariance_: np.ndarray | None
+        self.noise_variance_: np.ndarray | None
+        self.covariance_, self.noise_variance_ = found or (None, None)
         self.history_ = result.history
         if scores:
             # The iteration under way when the fit was ended is not scored.
@@ -287,28 +290,6 @@ class DLADMMBase(BaseEstimator):
         self.message_ = result.message
         self.n_iter_ = result.n_iter
         self.resumed_from_ = result.resumed_from
-
-    def _keep_posterior(
-        self, problem: Problem, result: Result, units: Units, mass: float, is_last: bool
-    ) -> None:
-        """What error bars are made of, where the run has found the noise of the last network."""
-        self.covariance_ = self.noise_variance_ = None
-        weighing: Any = getattr(result.state, "weighing", None)
-        ended = result.status not in BROKEN_OFF
-        measured: Any = getattr(result.state, "measured", None)  # sums over all samples
-        found = weighing is not None and measured is not None and float(weighing.gamma) > 0
-        if not (found and is_last and ended and problem.loss.has_noise_level):
-            return
-        each = float(weighing.per_weight)
-        C = last_layer_covariance(problem, measured.layers[-1].inputs, weighing.strengths[-1])
-        if problem.n_layers == 1:
-            C = units.covariance_of_user(C)
-        self.covariance_ = C / each
-        # Of the network as it ended: its loss has changed since the strengths were found.
-        risk, gamma, free = each * float(measured.risk), float(weighing.gamma), self.n_outputs_
-        noise = noise_level(problem, np.float64(risk), each * mass, np.float64(gamma), free)
-        in_y = np.broadcast_to(np.square(units.y_scale), problem.out_shape)
-        self.noise_variance_ = float(noise) * in_y
 
     def _pass(self, X: Any, Y: np.ndarray, sample_weight: np.ndarray | None, first: bool) -> None:
         """One iteration on these rows; restored sweeps go over them in mini-batches, whose moments

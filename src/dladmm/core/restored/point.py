@@ -53,7 +53,8 @@ def _rms(v: Array) -> Array:
 
 
 class Point(NamedTuple):
-    """A restored point: the inputs a_{l-1} of every layer, its residual targets r_l, and z_L."""
+    """A restored point: the inputs a_{l-1} of every layer, its residual targets r_l, z_L, and the
+    losses R(z_L; y), one for each sample."""
 
     inputs: tuple[Array, ...]
     targets: tuple[Array, ...]
