@@ -11,7 +11,7 @@ import numpy as np
 
 from dladmm.estimators.model_files import load_model
 
-PROMISED_SECONDS = 10  # within which a fit that is asked to has ended
+HANGS_SECONDS = 60  # a fit that was asked to end and still runs never will
 SLOWLY = Path(__file__).with_name("slowly")
 # Not by preexec_fn: that would fork the tests' own process, whose JAX has threads.
 EXEC = "; import os, sys; os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
@@ -71,9 +71,15 @@ class Fit:
             time.sleep(0.01)
         return self
 
+    def wait_for_checkpoint(self, seconds=300):
+        end = time.monotonic() + seconds
+        while not self.kept and self.process.poll() is None and time.monotonic() < end:
+            time.sleep(0.01)
+        return self
+
     def asked(self, number, whom=None):
         (whom or self.process).send_signal(number)
-        return self.ended(PROMISED_SECONDS)
+        return self.ended(HANGS_SECONDS)
 
     def ended(self, seconds=300):
         try:

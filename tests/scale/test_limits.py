@@ -12,7 +12,6 @@ from fits import dladmm_after
 
 pytestmark = pytest.mark.slow
 LIMIT = 1_500_000_000
-PROMISED_SECONDS = 5  # within which a fit that does not fit is refused
 FIT = ("fit", "rows.npz", "--hidden", "1000", "--max-iter", "1", "--out", "m", "--test-size", "0")
 
 

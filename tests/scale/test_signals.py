@@ -100,8 +100,7 @@ def test_the_first_process_stopped_without_a_launcher_harms_nothing_when_it_goes
         where = f"127.0.0.1:{free.getsockname()[1]}"
     of_three = ("--checkpoint-every", "3", "--coordinator", where, "--num-processes", 3)
     fits = [Fit(tmp_path, *of_three, "--process-id", k, noted=f"noted-{k}") for k in range(3)]
-    fits[0].wait_for_iterations(5)
-    fits[0].process.send_signal(signal.SIGSTOP)
+    fits[0].wait_for_checkpoint().process.send_signal(signal.SIGSTOP)
     try:
         for fit in fits[1:]:
             assert fit.ended(FROZEN_SECONDS)[0] != 0

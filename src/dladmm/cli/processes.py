@@ -33,8 +33,9 @@ GRACE_SECONDS = 5.0
 # How long a process may be stopped, before JAX itself loses patience after HEARTBEAT_SECONDS.
 FROZEN_SECONDS = 15.0
 LOOK_SECONDS = 0.05
-# How long all may take to keep what they have once a signal asks for it.
-KEEP_SECONDS = 8.0
+# How long all may take to keep what they have once a signal asks for it: a second or two mostly,
+# and less than the half minute after which schedulers kill.
+KEEP_SECONDS = 25.0
 
 
 def join(coordinator: str | None, num_processes: int | None, process_id: int | None) -> None:

@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import platformdirs
 
 # Parameters of mallopt (their numbers in <malloc.h>), each with the variable by which users set it.
 GLIBC_SETTINGS = {
@@ -39,6 +38,7 @@ def keep_compiled_programs() -> None:
     and drops those not used for longest.
     """
     import jax
+    import platformdirs
 
     folder = os.environ.get("DLADMM_CACHE", "") or platformdirs.user_cache_dir("dladmm")
     if folder.lower() == "off" or jax.config.values["jax_compilation_cache_dir"]:
