@@ -13,6 +13,7 @@ ORDER = [
     {"_version"},
     {"engine"},
     {"terms"},
+    {"network"},
     {"core"},
     {"callbacks", "data", "io"},
     {"export"},

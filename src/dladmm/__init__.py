@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dladmm.estimators import DLADMMRegressor as DLADMMRegressor
     from dladmm.io.checkpoints import Checkpoints as Checkpoints
     from dladmm.io.model_file import ModelFileError as ModelFileError
+    from dladmm.network import Network as Network
 
 respect_thread_limits()
 
@@ -30,6 +31,7 @@ _HOME = {
     "ModelFileError": "dladmm.io.model_file",
     "DLADMMClassifier": "dladmm.estimators",
     "DLADMMRegressor": "dladmm.estimators",
+    "Network": "dladmm.network",
     "Options": "dladmm.core.options",
     "Params": "dladmm.core.params",
     "Problem": "dladmm.core.problem",

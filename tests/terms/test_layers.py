@@ -81,10 +81,19 @@ every_layer = pytest.mark.parametrize("layer", [*layers_under_test(), TwoPositio
 
 
 def drawn(layer, seed=0):
-    """W, b, a and r of the layer's shapes."""
+    """W, b, a and r of the layer's shapes; a is a tuple where it has several inputs."""
     rng = np.random.default_rng(seed)
-    shapes = (layer.weight_shape, layer.bias_shape, (N, *layer.in_shape), (N, *layer.out_shape))
-    return tuple(jnp.asarray(rng.normal(size=shape)) for shape in shapes)
+    normal = lambda *shape: jnp.asarray(rng.normal(size=shape))  # noqa: E731
+    W, b = normal(*layer.weight_shape), normal(*layer.bias_shape)
+    if layer.is_single:
+        return W, b, normal(N, *layer.in_shape), normal(N, *layer.out_shape)
+    a = tuple(normal(N, *shape) for shape in layer.in_shape)
+    return W, b, a, normal(N, *layer.out_shape)
+
+
+def taken(tree, which):
+    """Some of the samples."""
+    return jax.tree.map(lambda v: v[which], tree)
 
 
 def transposed(function, like, cotangent):
@@ -95,10 +104,12 @@ def adjoint_errors(layer):
     """How far both adjoints are from those of `jax.linear_transpose`, relative to their size."""
     W, _, a, r = drawn(layer)
     weighted = r * WEIGHTS.reshape(-1, *(1,) * (r.ndim - 1))
+    expected = transposed(lambda v: layer.apply(W, v), a, r)
+    of_inputs = zip(*map(jax.tree.leaves, (layer.adjoint_a(W, r), expected)), strict=True)
     pairs = (
-        (layer.adjoint_a(W, r), transposed(lambda v: layer.apply(W, v), a, r)),
-        (layer.adjoint_W(r, a, None), transposed(lambda V: layer.apply(V, a), W, r)),
-        (layer.adjoint_W(r, a, WEIGHTS), transposed(lambda V: layer.apply(V, a), W, weighted)),
+        *of_inputs,
+        (layer.adjoint_W(r, a, None), transposed(lambda V: layer.change(V, a), W, r)),
+        (layer.adjoint_W(r, a, WEIGHTS), transposed(lambda V: layer.change(V, a), W, weighted)),
     )
     return [float(jnp.abs(one - two).max() / jnp.abs(two).max()) for one, two in pairs]
 
@@ -107,7 +118,7 @@ def per_sample_squares(layer, a, b):
     """sum_i omega_i |A(D, a_i) + d|^2 by its definition."""
 
     def of(D, d=b):
-        p = layer.apply(D, a) + d
+        p = layer.change(D, a) + d
         return WEIGHTS @ jnp.sum(p.reshape(N, -1) ** 2, axis=1)
 
     return of
@@ -120,14 +131,16 @@ def gram_errors(layer):
     M = layer.to_matrix(D, d)
     flat = r.reshape(-1, layer.units)
     omega = jnp.repeat(WEIGHTS, layer.positions)
-    image = layer.apply(D, a[:1]).ravel()
     found = {
         "gram": jnp.sum(layer.times_gram(D, layer.gram(a, WEIGHTS)) * D) / squares(D),
         "with bias": jnp.sum(M @ layer.gram_with_bias(a, WEIGHTS) * M) / squares(D, d),
         "units": jnp.sum(layer.unit_gram(r, WEIGHTS)) / jnp.sum((flat * omega[:, None]).T @ flat),
-        "inputs": a[0].ravel() @ layer.input_gram(D) @ a[0].ravel() / (image @ image),
-        "unit squares": jnp.sum(layer.unit_squares(layer.apply(D, a), WEIGHTS)) / squares(D),
+        "unit squares": jnp.sum(layer.unit_squares(layer.change(D, a), WEIGHTS)) / squares(D),
+        "trace": layer.gram_trace(a, WEIGHTS) / jnp.trace(layer.gram(a, WEIGHTS)),
     }
+    if layer.is_single:
+        image, row = layer.apply(D, a[:1]).ravel(), a[0].ravel()
+        found["inputs"] = row @ layer.input_gram(D) @ row / (image @ image)
     return {name: abs(float(ratio) - 1) for name, ratio in found.items()}
 
 
@@ -136,7 +149,7 @@ def squared_gradient_error(layer):
     W, b, a, r = drawn(layer, seed=2)
 
     def value(W, b, a_i, r_i):
-        return jnp.sum(r_i * (layer.apply(W, a_i[None])[0] + b))
+        return jnp.sum(r_i * (layer.change(W, taken(a_i, None))[0] + b))
 
     G, g = jax.vmap(jax.grad(value, argnums=(0, 1)), (None, None, 0, 0))(W, b, a, r)
     square = lambda v: jnp.tensordot(WEIGHTS, v**2, 1)  # noqa: E731
@@ -149,9 +162,10 @@ def gradient_gram_error(layer, each=1):
     """Against inner products of `jax.grad` for each row of r alone; a sample has `each` rows."""
     W, _, a, r = drawn(layer, seed=3)
     n = N // each
-    a, r = a[:n], r[: n * each]
-    value = lambda W, a_i, r_i: jnp.sum(r_i * layer.apply(W, a_i[None])[0])  # noqa: E731
-    g = jax.vmap(jax.grad(value), (None, 0, 0))(W, jnp.repeat(a, each, axis=0), r)
+    a, r = taken(a, slice(0, n)), r[: n * each]
+    value = lambda W, a_i, r_i: jnp.sum(r_i * layer.change(W, taken(a_i, None))[0])  # noqa: E731
+    repeated = jax.tree.map(lambda v: jnp.repeat(v, each, axis=0), a)
+    g = jax.vmap(jax.grad(value), (None, 0, 0))(W, repeated, r)
     g = g.reshape(n * each, -1)
     expected = g @ g.T
     return float(jnp.abs(layer.gradient_gram(r, a) - expected).max() / expected.max())
@@ -187,6 +201,42 @@ def test_the_checks_can_fail():
 
 
 @every_layer
+def test_rows_made_a_few_samples_at_a_time_give_the_same(layer, monkeypatch):
+    """One sample at a time against all at once; five is divided by nothing but one and itself."""
+    W, b, a, r = drawn(layer)
+    M = layer.to_matrix(W, b)
+
+    def all_of_it():
+        return [
+            layer.apply(W, a),
+            layer.adjoint_a(W, r),
+            layer.adjoint_W(r, a, WEIGHTS),
+            layer.gram(a, WEIGHTS),
+            layer.gram_with_bias(a, WEIGHTS),
+            layer.gram_with_bias_times(a, M.T[:, :1], WEIGHTS),
+            layer.squared_gradients(r, a, WEIGHTS),
+        ]
+
+    whole = jax.tree.leaves(all_of_it())
+    for size in (1, 2):
+        monkeypatch.setattr(type(layer), "samples_at_once", size)
+        for one, two in zip(whole, jax.tree.leaves(all_of_it()), strict=True):
+            np.testing.assert_allclose(two, one, rtol=EXACT_STEP, atol=EXACT_STEP)
+
+
+@every_layer
+def test_the_parts_of_a_change_add_up(layer):
+    """A change of all inputs is that of each of them, and so is what is pulled back."""
+    W, _, a, r = drawn(layer)
+    inputs = (a,) if layer.is_single else a
+    images = [layer.image(W, v, (k,)) for k, v in enumerate(inputs)]
+    np.testing.assert_allclose(sum(images), layer.apply(W, a), rtol=EXACT_STEP, atol=EXACT_STEP)
+    for k, v in enumerate(inputs):
+        one, two = jnp.vdot(images[k], r), jnp.vdot(v, layer.pullback(W, r, (k,)))
+        np.testing.assert_allclose(one, two, rtol=EXACT_STEP)
+
+
+@every_layer
 def test_the_bias_enters_as_often_as_it_is_counted(layer):
     _, b, _, r = drawn(layer)
     shift = lambda d: jnp.zeros_like(r) + d  # noqa: E731
@@ -204,7 +254,7 @@ def test_a_matrix_holds_weights_and_bias(layer):
 
     def value(M):
         V, d = layer.from_matrix(M)
-        return jnp.sum(r * (layer.apply(V, a) + d))
+        return jnp.sum(r * (layer.change(V, a) + d))
 
     expected = jax.grad(value)(layer.to_matrix(W, b))
     np.testing.assert_allclose(layer.gradient_matrix(r, a, None), expected, rtol=EXACT_STEP)
@@ -214,8 +264,8 @@ def test_a_matrix_holds_weights_and_bias(layer):
 def test_scaling_units_scales_their_products(layer):
     W, b, a, _ = drawn(layer)
     step = b[:, None]
-    scaled = layer.scale_units(layer.apply(W, a), step)
-    np.testing.assert_allclose(scaled, layer.apply(step * W, a), rtol=EXACT_STEP, atol=EXACT_STEP)
+    scaled = layer.scale_units(layer.change(W, a), step)
+    np.testing.assert_allclose(scaled, layer.change(step * W, a), rtol=EXACT_STEP, atol=EXACT_STEP)
 
 
 @pytest.mark.parametrize("name", list(layers))

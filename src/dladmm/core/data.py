@@ -13,6 +13,7 @@ from dladmm.engine.devices import EVERYWHERE, JAX, ROWS, Engine, layout_of_own, 
 from dladmm.engine.processes import over_processes
 from dladmm.engine.programs import compiled
 from dladmm.engine.walks import Folded, Samples
+from dladmm.network.graph import INPUT
 
 if TYPE_CHECKING:
     from jax.sharding import Mesh
@@ -66,8 +67,13 @@ def make_data(
     The Gram matrix of x pays off as long as there are more samples than inputs.
     """
     data = Data(x, y, Samples(weights, blocks, mesh, count), None)
-    pays_off = with_gram and x.shape[0] >= problem.layers[0].fan_in
+    pays_off = with_gram and reads_x_alone(problem) and x.shape[0] >= problem.layers[0].fan_in
     return data._replace(gram=_gram(problem, data)) if pays_off else data
+
+
+def reads_x_alone(problem: Problem) -> bool:
+    """Whether the inputs of the first layer never change."""
+    return problem.sources[0] == (INPUT,)
 
 
 @compiled("problem")

@@ -9,6 +9,7 @@ from dladmm.core.data import Arrays
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
 from dladmm.engine.processes import over_processes, process_count
+from dladmm.network.graph import INPUT
 
 INITIALIZERS = ("scaled", "he", "paper")
 
@@ -47,13 +48,13 @@ def initial_params(
     ):
         # A generator for each layer: its weights do not depend on how large the others are.
         normal: Any = partial(np.random.default_rng([seed, l]).standard_normal, dtype=dtype)
-        drawn, spread = normal(layer.weight_shape), layer.initial_scale
         bias = np.zeros(layer.bias_shape, dtype)
         if init == "paper":
-            spread, bias = 0.1, 0.1 * normal(layer.bias_shape)
-        elif l == 0:
-            spread *= (FIRST_LAYER if init == "scaled" else 1) / input_scale
-        drawn = drawn * np.asarray(spread, dtype)
+            drawn, bias = 0.1 * normal(layer.weight_shape), 0.1 * normal(layer.bias_shape)
+        else:
+            of_x = (FIRST_LAYER if init == "scaled" and l == 0 else 1) / input_scale
+            scales = [of_x if k == INPUT else 1.0 for k in problem.sources[l]]
+            drawn = layer.initial_weights(normal, scales).astype(dtype)
         if l == problem.n_layers - 1:
             drawn, bias = drawn * unit.reshape(-1, 1), bias + centre
         W.append(regularizer.prox(drawn, 0.0))

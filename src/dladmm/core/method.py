@@ -19,6 +19,7 @@ from dladmm.core.problem import Problem
 from dladmm.engine import trees
 from dladmm.engine.arrays import Array, xp
 from dladmm.engine.devices import Engine
+from dladmm.terms.activations import Activation, MaxPooled
 
 Penalties = tuple[Array, Array]  # rho, nu
 Row = Mapping[str, float]  # the record of one iteration
@@ -165,3 +166,12 @@ class Method(ABC):
 def stacked(scalars: Any, dtype: np.dtype) -> Array:
     """Every scalar of a pytree, in one vector."""
     return xp.stack([s.astype(dtype) for s in trees.leaves(scalars)])
+
+
+def no_argmin(f: Activation, l: int, instead: str) -> str:
+    """Why a method that needs argmin_z cannot have this activation of layer l."""
+    what = f"max pooling after {f.f}" if isinstance(f, MaxPooled) else type(f).__name__
+    return (
+        f"activation {l}, {what}, has no argmin_z in closed form, which this method needs; expected"
+        f" an activation made of straight pieces, such as ReLU, or {instead}"
+    )

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from dladmm.core.params import Params, forward
+from dladmm.core.params import Params, forward, forward_pass
 from dladmm.core.problem import Problem
-from dladmm.core.restored.point import forward_pass
 from dladmm.engine import trees
 from dladmm.engine.arrays import Array, xp
 from dladmm.engine.devices import Engine

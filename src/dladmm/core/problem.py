@@ -5,6 +5,9 @@
          + sum_l Omega_l(W_l)
     s.t. z_L = A_L(W_L, a_{L-1}) + b_L,         a_0 = x.
 
+A layer may read several outputs of layers before it, x among them, and its own of one step of time
+before (`sources`): a_{l-1} is then all of them together.
+
 Conventions, written once: samples are rows; everything is a sum over samples, each with its
 weight omega_i; u is the unscaled dual of the constraint; lists run over l = 1..L from index 0.
 """
@@ -13,11 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cached_property
 from math import prod
 from numbers import Integral
 from typing import Any
 
+from dladmm.engine.arrays import Array
+from dladmm.network import Network
+from dladmm.network.graph import INPUT
 from dladmm.terms.activations import Activation, activations
 from dladmm.terms.layers import Dense, Layer, layers
 from dladmm.terms.losses import Loss, losses
@@ -33,16 +39,14 @@ class Problem:
     activations: tuple[Activation, ...]
     loss: Loss
     regularizers: tuple[Regularizer, ...]
+    sources: tuple[tuple[int, ...], ...] = ()  # what each layer reads, INPUT or a layer's index
 
     def __post_init__(self) -> None:
         if not self.layers:
             raise ValueError("layers=() is empty; expected at least one layer")
-        for l, (one, two) in enumerate(pairwise(self.layers), 1):
-            if one.out_shape != two.in_shape:
-                raise ValueError(
-                    f"layers do not form a chain: layer {l} has outputs of shape {one.out_shape};"
-                    f" expected {two.in_shape}, the inputs of layer {l + 1}"
-                )
+        if not self.sources:
+            one_after_the_other = tuple((l - 1,) for l in range(len(self.layers)))
+            object.__setattr__(self, "sources", one_after_the_other)
         for name, terms, expected in (
             ("activations", self.activations, len(self.layers) - 1),
             ("regularizers", self.regularizers, len(self.layers)),
@@ -52,6 +56,49 @@ class Problem:
                     f"{name} has {len(terms)} entries; expected {expected}"
                     f" for a network of {len(self.layers)} layers"
                 )
+        for l in range(len(self.layers)):
+            for k, expected in zip(self.sources[l], self._shapes_read(l), strict=True):
+                if k != INPUT and self.out_shapes[k] != expected:
+                    raise ValueError(
+                        f"layers do not form a chain: layer {k + 1} has outputs of shape"
+                        f" {self.out_shapes[k]}; expected {expected}, the inputs of layer {l + 1}"
+                    )
+
+    @cached_property
+    def out_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """The shape of what each layer passes on for one sample: z_L of the last, a_l of others."""
+        *hidden, last = (layer.out_shape for layer in self.layers)
+        pairs = zip(self.activations, hidden, strict=True)
+        return (*(f.out_shape(shape) for f, shape in pairs), last)
+
+    @cached_property
+    def readers(self) -> tuple[tuple[tuple[int, tuple[int, ...]], ...], ...]:
+        """For each hidden layer, who reads a_l, and at which places among its inputs."""
+        found: list[Any] = [[] for _ in self.activations]
+        for k, sources in enumerate(self.sources):
+            for l in sorted(set(sources) - {INPUT}):
+                places = tuple(place for place, source in enumerate(sources) if source == l)
+                found[l].append((k, places))
+        return tuple(tuple(one) for one in found)
+
+    @cached_property
+    def last_reader(self) -> tuple[int, ...]:
+        """For each hidden layer, the last layer that reads a_l."""
+        return tuple(max(k for k, _ in one) for one in self.readers)
+
+    def is_recurrent(self, l: int) -> bool:
+        """Whether a layer reads its own output of the step before."""
+        return l in self.sources[l]
+
+    def inputs_of(self, l: int, x: Array, a: Sequence[Array]) -> Any:
+        """What layer l reads: one array, or a tuple of several."""
+        found = tuple(x if k == INPUT else a[k] for k in self.sources[l])
+        return found[0] if len(found) == 1 else found
+
+    @property
+    def is_chain(self) -> bool:
+        """Whether every layer reads the one before it, and nothing else."""
+        return all(sources == (l - 1,) for l, sources in enumerate(self.sources))
 
     @property
     def n_layers(self) -> int:
@@ -66,7 +113,12 @@ class Problem:
     @property
     def in_shape(self) -> tuple[int, ...]:
         """The shape of one sample's input."""
-        return self.layers[0].in_shape
+        places = zip(self.sources[0], self._shapes_read(0), strict=True)
+        return next(shape for k, shape in places if k == INPUT)
+
+    def _shapes_read(self, l: int) -> Any:
+        shape = self.layers[l].in_shape
+        return shape if len(self.sources[l]) > 1 else (shape,)
 
     @property
     def out_shape(self) -> tuple[int, ...]:
@@ -110,6 +162,15 @@ class Problem:
             loss=losses.get(loss),
             regularizers=_per_layer(regularizer, len(layers), regularizers.get),
         )
+
+    @classmethod
+    def of_network(
+        cls, network: Network, loss: Any = "log_loss", regularizer: Any = "none"
+    ) -> Problem:
+        """This network, which has its activations already; the other terms as in `dense`."""
+        layers, hidden, sources = network.graph
+        terms = _per_layer(regularizer, len(layers), regularizers.get)
+        return cls(layers, hidden, losses.get(loss), terms, sources)
 
 
 def chain(in_shape: tuple[int, ...], units: Sequence[int | Layer]) -> tuple[Layer, ...]:

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from dladmm.engine import trees
 from dladmm.engine.arrays import Array, any_jax, is_jax, load_jax
 
@@ -40,3 +42,16 @@ def either(condition: Array, one: Any, other: Any) -> Any:
         return one if condition else other
     choose = load_jax().numpy.where
     return trees.map(lambda v, w: choose(condition, v, w), one, other)
+
+
+def through_time(step: Callable[[Any, Any], tuple[Any, Any]], start: Any, given: Any) -> Any:
+    """step(state, what is given at t) -> (state, result) for every time t, the second axis of what
+    is given and of the results, which are returned."""
+    turned = lambda tree: trees.map(lambda v: v.swapaxes(0, 1), tree)  # noqa: E731
+    if any_jax((start, given)):
+        return turned(load_jax().lax.scan(step, start, turned(given))[1])
+    results, by_time = [], turned(given)
+    for t in range(len(next(trees.leaves(by_time)))):
+        start, result = step(start, trees.map(lambda v: v[t], by_time))  # noqa: B023
+        results.append(result)
+    return trees.map(lambda *v: np.stack(v, axis=1), *results)

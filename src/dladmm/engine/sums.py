@@ -1,5 +1,9 @@
 """Sums over samples and over units, with sample weights omega_i."""
 
+from collections.abc import Iterable
+from functools import reduce
+from operator import add
+
 import numpy as np
 
 from dladmm.engine.arrays import Array, xp
@@ -15,9 +19,24 @@ def inner(v: Array, w: Array) -> Array:
     return xp.sum(v * w, axis=tuple(range(1, v.ndim)), keepdims=True)
 
 
+def squares_of_each(v: Array) -> Array:
+    """|v_i|^2 of each sample, (N, 1)."""
+    return inner(v, v).reshape(-1, 1)
+
+
+def for_each(numbers: Array, like: Array) -> Array:
+    """One number for each sample, shaped to broadcast against `like`."""
+    return numbers.reshape(-1, *(1,) * (like.ndim - 1))
+
+
 def total(v: Array, weights: Array | None) -> Array:
     """sum_i omega_i v_i over samples and everything else."""
     return xp.sum(weighted(v, weights))
+
+
+def added(parts: Iterable[Array]) -> Array:
+    """Their sum, of which there is one at least: none is added to a zero first."""
+    return reduce(add, parts)
 
 
 def squared_norm(v: Array) -> Array:

@@ -85,7 +85,8 @@ class Samples:
 
     def at_once(self, v: Array) -> Samples:
         """The same samples, in one block if the caches hold all of `v`."""
-        return replace(self, blocks=1) if v.size <= CACHED else self
+        size = sum(part.size for part in trees.leaves(v))
+        return replace(self, blocks=1) if size <= CACHED else self
 
     def sum(self, parts: Any) -> Any:
         """The sum over devices of what each has summed over its own rows."""

@@ -29,7 +29,7 @@ def admm_sweep(
     beta, last = rho, problem.n_layers - 1
     W, b, z, a, p = (list(v) for v in (state.W, state.b, state.z, state.a, state.p))
     for l, layer in enumerate(problem.layers):
-        a_prev = data.x if l == 0 else a[l - 1]
+        a_prev = problem.inputs_of(l, data.x, a)
         ridge = (problem.regularizers[l].quadratic or 0) / (2 * beta)
         W[l], b[l] = least_squares(layer, a_prev, z[l], data.samples, ridge)
         p[l] = layer.apply(W[l], a_prev)

@@ -9,7 +9,7 @@ from dladmm.core.data import Data
 from dladmm.core.problem import Problem
 from dladmm.core.relaxed import matrix_steps, weight_updates
 from dladmm.core.relaxed.state import State
-from dladmm.core.relaxed.step_rules import Matrix, SweepOptions
+from dladmm.core.relaxed.step_rules import ClosedForm, Matrix, SweepOptions
 from dladmm.core.relaxed.updates import (
     Phi,
     Step,
@@ -55,11 +55,11 @@ class Blocks:
         """From the backward to the forward pass."""
         self.now = self.forward
 
-    def _phi(self, l: int) -> Phi:
+    def _phi(self, l: int, places: tuple[int, ...] = (0,)) -> Phi:
         """Layer l's part of phi, as it stands."""
         dual = self.u_over_rho if l == self.problem.n_layers - 1 else None
         layer = self.problem.layers[l]
-        return Phi(layer, self.W[l], self.p[l], self.b[l], self.z[l], dual, self.c[l])
+        return Phi(layer, self.W[l], self.p[l], self.b[l], self.z[l], dual, self.c[l], places)
 
     def _note(self, kind: Literal["W", "a"], step: Step, distances: dict[str, list[Array]]) -> None:
         self.steps[kind].append(step)
@@ -69,14 +69,19 @@ class Blocks:
         return self.samples.total((new - old) ** 2)
 
     def step_a(self, l: int) -> None:
-        """a_l and, with it, p_{l+1}."""
-        hidden = (self.problem.activations[l], self.a[l], self.z[l])
-        above = (self._phi(l + 1), self.nu, self.samples)
+        """a_l and, with it, p of every layer that reads it."""
+        readers = self.problem.readers[l]
+        above = [self._phi(k, places) for k, places in readers]
+        block = (self.problem.activations[l], self.a[l], self.z[l], above, self.nu, self.samples)
         rule = self.options.step_rule
-        if isinstance(rule, Matrix):
-            self.a[l], self.p[l + 1], step = matrix_steps.update_a(*hidden, *above)
+        if not isinstance(rule, Matrix):
+            self.a[l], products, step = update_a(rule, *block)
+        elif matrix_steps.has_minimiser(above):
+            self.a[l], products, step = matrix_steps.update_a(*block)
         else:
-            self.a[l], self.p[l + 1], step = update_a(rule, *hidden, *above)
+            self.a[l], products, step = update_a(ClosedForm(), *block)
+        for (k, _), p in zip(readers, products, strict=True):
+            self.p[k] = p
         self._note("a", step, self.now)
 
     def step_z(self, l: int) -> None:
@@ -108,7 +113,8 @@ class Blocks:
             return
         rule = self.options.step_rule
         how: Any = matrix_steps if isinstance(rule, Matrix) else weight_updates
-        layer = (self._phi(l), self.a[l - 1] if l else self.data.x, self.samples)
+        inputs = self.problem.inputs_of(l, self.data.x, self.a)
+        layer = (self._phi(l), inputs, self.samples)
         block = (self.problem.regularizers[l], rule, *layer)
         if gram is not None:
             self.W[l], self.p[l], (backward, forward) = how.update_W_twice(*block, gram)

@@ -16,7 +16,7 @@ from dladmm.core.relaxed.state import State
 from dladmm.core.relaxed.updates import residual
 from dladmm.engine.arrays import Array, xp
 from dladmm.engine.programs import compiled
-from dladmm.engine.sums import squared_norm, total
+from dladmm.engine.sums import added, squared_norm, total
 from dladmm.engine.walks import Folded
 
 
@@ -68,35 +68,41 @@ def subgradient_norm(problem: Problem, data: Data, state: State, rho: Array, nu:
     """The norm of the smallest subgradient of L_rho over all blocks, u included.
 
     At a kink of f the smallest element between (a minimum) or at (a maximum) the one-sided
-    derivatives is taken. z_l with a discontinuous f_l is left out: L_rho has no subgradient there.
+    derivatives is taken. z_l is left out where f_l jumps, since L_rho has no subgradient there, and
+    where f_l pools: its argmin_z leaves several z of a window at the maximum.
     """
     last = problem.n_layers - 1
 
     def body(weights: Array | None, _: Any, read: Any) -> tuple[Any, Folded]:
         """Squares over (z, a, u), and the gradients in each W and b, of one block of samples."""
         x, y, z, a, p, u = read
-        inputs, squares, gradients = (x, *a), [], []
-        back = np.zeros((), rho.dtype)  # c r W of the layer above, its part of the a-gradient
+        squares: list[Array] = []
+        gradients: list[Any] = []
+        c = [*[nu] * last, rho]
+        r = [residual(p[l], state.b[l], z[l], None) for l in range(last + 1)]
+        squares.append(total(r[last] ** 2, weights))
+        r[last] = r[last] - u / rho
         for l in range(last, -1, -1):
-            layer, c = problem.layers[l], rho if l == last else nu
-            gap = residual(p[l], state.b[l], z[l], None)
-            r = gap - u / rho if l == last else gap
+            layer = problem.layers[l]
             if l == last:
-                squares.append(total(problem.loss.stationarity(z[l], y, -c * r) ** 2, weights))
-                squares.append(total(gap**2, weights))
+                slope = problem.loss.stationarity(z[l], y, -rho * r[l])
+                squares.append(total(slope**2, weights))
             else:
                 f = problem.activations[l]
                 mismatch = nu * (a[l] - f(z[l]))
+                back = added(
+                    c[k] * problem.layers[k].pullback(state.W[k], r[k], places)
+                    for k, places in problem.readers[l]
+                )
                 squares.append(total((back + mismatch) ** 2, weights))
-                if f.continuous:
-                    left, right = (-c * r - mismatch * slope for slope in f.slopes(z[l]))
+                if f.continuous and not f.pools:
+                    left, right = (-nu * r[l] - mismatch * slope for slope in f.slopes(z[l]))
                     inner = (left <= 0) & (right >= 0)
                     least = xp.where(inner, 0, xp.minimum(xp.abs(left), xp.abs(right)))
                     squares.append(total(least**2, weights))
-            gradients.append(
-                (c * layer.adjoint_W(r, inputs[l], weights), c * layer.unit_sum(r, weights))
-            )
-            back = c * layer.adjoint_a(state.W[l], r)
+            inputs = problem.inputs_of(l, x, a)
+            G, g = layer.adjoint_W(r[l], inputs, weights), layer.unit_sum(r[l], weights)
+            gradients.append((c[l] * G, c[l] * g))
         return (), Folded(sum=(sum(squares), gradients))
 
     read = (data.x, data.y, state.z, state.a, state.p, state.u)

@@ -13,7 +13,7 @@ is then taken exactly along each row's own step, D = t D_0 with the largest t <=
 the image A(D_0, a) that this needs is what p needs anyway.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -28,6 +28,7 @@ from dladmm.core.relaxed.weight_updates import (
     unit_parts,
     walk_units,
 )
+from dladmm.engine import trees
 from dladmm.engine.arrays import Array, xp
 from dladmm.engine.buffers import stored_after
 from dladmm.engine.linalg import factored, identity, solve_factored
@@ -56,7 +57,7 @@ def update_W(
     layer, W, c = phi.layer, phi.W, phi.c
     G, energy = _gradient(phi, a_prev, samples)
     K = moments(layer, a_prev, samples, exactly=regularizer.quadratic is None)
-    d = damping(rule, layer, K, G, energy, samples.mass(a_prev))
+    d = damping(rule, layer, K, G, energy, samples.mass(phi.p))
     if regularizer.quadratic is None:
         D, record = _prox_step(regularizer, W, G, c, K, d)
         return W + D, add_product(phi, D, a_prev, samples), record
@@ -114,17 +115,19 @@ def _gradient(phi: Phi, a_prev: Array, samples: Samples) -> tuple[Array, Array]:
 def moments(layer: Layer, a: Array, samples: Samples, exactly: bool) -> Array:
     """K = sum_i omega_i a_i a_i^T of the rows that W is multiplied with, of all samples or
     estimated from every k-th."""
-    count = samples.count or a.shape[0]
+    first = next(trees.leaves(a))
+    count = layer.positions * (samples.count or first.shape[0])
     every = 1 if exactly else max(1, count // (SAMPLES_PER_INPUT * layer.fan_in))
 
     def body(weights: Array | None, _: Any, read: Any) -> tuple[Any, Folded]:
         a, places = read
-        chosen, few = probe(places, weights, every, a.dtype)
-        rows = a if chosen is None else a[chosen]
-        return (), Folded(sum=(layer.gram(rows, few), mass(rows.shape[0], few, a.dtype)))
+        chosen, few = probe(places, weights, every, first.dtype)
+        rows = a if chosen is None else trees.map(lambda v: v[chosen], a)
+        n = places.shape[0] if chosen is None else len(chosen)
+        return (), Folded(sum=(layer.gram(rows, few), mass(n, few, first.dtype)))
 
-    K, probed = samples.walk(body, (), (a, samples.places(a)))[1].sum
-    return K if every == 1 else K * (samples.mass(a) / xp.maximum(probed, 1e-30))
+    K, probed = samples.walk(body, (), (a, samples.places(first)))[1].sum
+    return K if every == 1 else K * (samples.mass(first) / xp.maximum(probed, 1e-30))
 
 
 def damping(
@@ -214,15 +217,22 @@ def _prox_step(
     return D, Step(xp.sum(moved), least(theta, moved), trials, exhausted)
 
 
+def has_minimiser(above: Sequence[Phi]) -> bool:
+    """Whether a, read by these layers, has a minimiser with one factor for all samples that is
+    worth it: one dense layer. A convolution's would be as large as an image squared."""
+    return len(above) == 1 and above[0].layer.positions == 1 and above[0].layer.is_single
+
+
 def update_a(
-    f: Activation, a: Array, z: Array, above: Phi, nu: Array, samples: Samples
-) -> tuple[Array, Array, Step]:
+    f: Activation, a: Array, z: Array, layers: Sequence[Phi], nu: Array, samples: Samples
+) -> tuple[Array, tuple[Array], Step]:
     """argmin_a c/2 |A(W, a) + b - z_above - u/rho|^2 + nu/2 |a - f(z)|^2.   (eqs. 3, 16)
 
     With e = A(W, f(z)) + b - z_above - u/rho, M the matrix of A(W, .) and kappa = c/nu it is
     f(z) - kappa e B, B = M^T (I + kappa M M^T)^-1 = (I + kappa M^T M)^-1 M^T, one factor of the
     smaller side for all samples. Returns a, and with it p = A(W, a).
     """
+    (above,) = layers
     kappa, M = above.c / nu, above.layer.input_map(above.W)
     if M.shape[0] <= M.shape[1]:
         gram = M @ M.T
@@ -245,4 +255,4 @@ def update_a(
 
     (a, p), folded = samples.walk(body, (a, above.p), (z, above.z, above.u_over_rho))
     none = np.zeros((), np.int32)
-    return a, p, Step(folded.sum, nu, none, none)
+    return a, (p,), Step(folded.sum, nu, none, none)

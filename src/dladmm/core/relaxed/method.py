@@ -11,7 +11,7 @@ import numpy as np
 
 from dladmm.core.data import DATA, Arrays, Data, padded_data
 from dladmm.core.evaluate import Evaluation, evaluate
-from dladmm.core.method import Account, Guarantee, Method, Penalties, Start, stacked
+from dladmm.core.method import Account, Guarantee, Method, Penalties, Start, no_argmin, stacked
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
 from dladmm.core.relaxed.admm import admm_sweep
@@ -78,6 +78,9 @@ class Relaxed(Method):
     options: SweepOptions
 
     def requires(self) -> None:
+        for l, f in enumerate(self.problem.activations, 1):
+            if not f.has_argmin:
+                raise ValueError(no_argmin(f, l, "method='restored'"))
         if self.options.zl_solver != "newton" and not isfinite(self.problem.loss.lipschitz):
             raise ValueError(
                 f"zl_solver={self.options.zl_solver!r} needs a loss with a Lipschitz gradient,"
@@ -190,6 +193,11 @@ class ADMM(Relaxed):
 
     def requires(self) -> None:
         super().requires()
+        if not self.problem.is_chain or any(v.positions > 1 for v in self.problem.layers):
+            raise ValueError(
+                "method='admm' solves a by least squares in all numbers of a sample and knows dense"
+                " layers one after the other only; expected method='dladmm' or 'restored'"
+            )
         for l, regularizer in enumerate(self.problem.regularizers, 1):
             if regularizer.quadratic is None:
                 raise ValueError(

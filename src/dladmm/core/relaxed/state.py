@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from dladmm.core.data import DATA, Data
-from dladmm.core.params import Params
+from dladmm.core.params import Params, pass_layer
 from dladmm.core.problem import Problem
 from dladmm.engine.arrays import Array, xp
 from dladmm.engine.devices import EVERYWHERE, ROWS, spread
@@ -62,15 +62,15 @@ def state_from_params(
         z: list[Array] = []
         a: list[Array] = []
         p: list[Array] = []
-        for l, layer in enumerate(problem.layers):
-            p.append(layer.apply(params.W[l], a[-1] if a else data.x))
-            z.append(p[-1] + params.b[l])
-            if l < problem.n_layers - 1:
-                a.append(problem.activations[l](z[-1]))
+        for l in range(problem.n_layers):
+            passed = pass_layer(problem, params, l, data.x, a)
+            p.append(passed.p)
+            z.append(passed.z)
+            a.append(passed.a)
         if authors_output:
             z[-1] = problem.loss.initial_output(data.y)
         u = -problem.loss.gradient(z[-1], data.y) if dual_from_gradient else xp.zeros_like(z[-1])
-        return State(params.W, params.b, tuple(z), tuple(a), tuple(p), u)
+        return State(params.W, params.b, tuple(z), tuple(a[:-1]), tuple(p), u)
 
     return spread(data.samples, own, (EVERYWHERE, DATA), STATE)(params, data)
 
@@ -82,7 +82,8 @@ def refreshed(problem: Problem, data: Data, rows: Rows, params: Params) -> Rows:
 
     def own(data: Data, rows: Rows, params: Params) -> Rows:
         z, a, _, u = rows
-        layers = zip(problem.layers, params.W, (data.x, *a), strict=True)
-        return z, a, tuple(layer.apply(W, inputs) for layer, W, inputs in layers), u
+        inputs = [problem.inputs_of(l, data.x, a) for l in range(problem.n_layers)]
+        layers = zip(problem.layers, params.W, inputs, strict=True)
+        return z, a, tuple(layer.apply(W, read) for layer, W, read in layers), u
 
     return spread(data.samples, own, (DATA, ROWS, EVERYWHERE), ROWS)(data, rows, params)

@@ -12,6 +12,7 @@ Gradients are divided by c (W) or nu (a) first, so that nothing underflows at rh
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from dladmm.engine import trees
 from dladmm.engine.arrays import Array, namespace, xp
 from dladmm.engine.buffers import in_memory_of, stored_after
 from dladmm.engine.loops import repeat_while
-from dladmm.engine.sums import inner, total, weighted
+from dladmm.engine.sums import added, for_each, squares_of_each, total, weighted
 from dladmm.engine.trees import STATIC
 from dladmm.engine.walks import Folded, Samples
 from dladmm.terms.activations import Activation
@@ -36,7 +37,8 @@ from dladmm.terms.losses.base import Loss
 class Phi:
     """One layer's part of phi, c/2 |p + b - z - u/rho|^2 with p = A(W, a_prev).
 
-    c = rho for the last layer, else nu; hidden layers have no dual.
+    c = rho for the last layer, else nu; hidden layers have no dual. `places`: where among the
+    layer's inputs the one is that a step moves.
     """
 
     layer: Layer = field(metadata=STATIC)
@@ -46,6 +48,7 @@ class Phi:
     z: Array
     u_over_rho: Array | None
     c: Array
+    places: tuple[int, ...] = field(default=(0,), metadata=STATIC)
 
 
 class Step(NamedTuple):
@@ -124,29 +127,43 @@ def update_zL(
 
 
 def update_a(
-    rule: VectorRule, f: Activation, a: Array, z: Array, above: Phi, nu: Array, samples: Samples
-) -> tuple[Array, Array, Step]:
-    """A majorised step on c/2 |A(W, a) + b - z_above - u/rho|^2 + nu/2 |a - f(z)|^2.   (eqs. 3, 16)
+    rule: VectorRule,
+    f: Activation,
+    a: Array,
+    z: Array,
+    above: Sequence[Phi],
+    nu: Array,
+    samples: Samples,
+) -> tuple[Array, tuple[Array, ...], Step]:
+    """A majorised step on sum c/2 |A(W, a) + b - z_above - u/rho|^2 + nu/2 |a - f(z)|^2, the sum
+    over all layers that read a.   (eqs. 3, 16)
 
-    Per sample, tau = (c |A(W, g)|^2 + nu |g|^2) / |g|^2 with g the gradient. Returns a, and with
-    it the new product p = A(W, a) of the layer above, which comes for free.
+    Per sample, tau = (sum c |A(W, g)|^2 + nu |g|^2) / |g|^2 with g the gradient. Returns a, and
+    with it the new products p = A(W, a) of the layers above, which come for free.
     """
     if rule.scalar:
         samples = replace(samples, blocks=1)  # one tau for all needs all samples at once
-    ratio = above.c / nu
 
     def body(weights: Array | None, updated: Any, read: Any) -> tuple[Any, Folded]:
-        (a, p), (z, z_above, u_over_rho) = updated, read
-        r = residual(p, above.b, z_above, u_over_rho)
-        g = ratio * above.layer.adjoint_a(above.W, r) + (a - f(z))
-        image = above.layer.apply(above.W, g)
-        size, bent = inner(g, g), ratio * inner(image, image)
+        (a, products), (z, targets) = updated, read
+        g = a - f(z)
+        for phi, p, (z_above, u_over_rho) in zip(above, products, targets, strict=True):
+            r = residual(p, phi.b, z_above, u_over_rho)
+            g = phi.c / nu * phi.layer.pullback(phi.W, r, phi.places) + g
+        images = [phi.layer.image(phi.W, g, phi.places) for phi in above]
+        bends = [phi.c / nu * squares_of_each(v) for phi, v in zip(above, images, strict=True)]
+        size, bent = squares_of_each(g), added(bends)
         step, tau, trials, exhausted = _step_a(rule, size, bent, nu, weights, samples)
         moved = total(step**2 * size, weights)
-        return (a - step * g, p - step * image), Folded(moved, nu * tau, (trials, exhausted))
+        moves = zip(products, images, strict=True)
+        products = tuple(p - for_each(step, p) * image for p, image in moves)
+        folded = Folded(moved, nu * tau, (trials, exhausted))
+        return (a - for_each(step, a) * g, products), folded
 
-    (a, p), folded = samples.walk(body, (a, above.p), (z, above.z, above.u_over_rho))
-    return a, p, Step(folded.sum, folded.least, *folded.most)
+    updated = (a, tuple(phi.p for phi in above))
+    read = (z, tuple((phi.z, phi.u_over_rho) for phi in above))
+    (a, products), folded = samples.walk(body, updated, read)
+    return a, products, Step(folded.sum, folded.least, *folded.most)
 
 
 def _step_a(

@@ -36,12 +36,12 @@ def update_W(
     layer, W, c = phi.layer, phi.W, phi.c
     G = gradient_W(phi, a_prev, samples)
     if regularizer.quadratic is None:
-        gram_pays_off = a_prev.shape[0] >= layer.fan_in
+        gram_pays_off = phi.p.shape[0] >= layer.fan_in
         K = samples.sum(layer.gram(a_prev, samples.weights)) if gram_pays_off else None
 
         def times_K(D: Array) -> Array:
             if K is None:
-                own = layer.adjoint_W(layer.apply(D, a_prev), a_prev, samples.weights)
+                own = layer.adjoint_W(layer.change(D, a_prev), a_prev, samples.weights)
                 return samples.sum(own)
             return layer.times_gram(D, K)
 
@@ -68,7 +68,7 @@ def image_of(
     """A(direction, a_prev), in `memory`, and sum_i omega_i of its squares for each unit."""
 
     def body(weights: Array | None, _: Any, read: Any) -> tuple[Any, Folded]:
-        image = layer.apply(direction, read)
+        image = layer.change(direction, read)
         return image, Folded(sum=layer.unit_squares(image, weights))
 
     image, folded = samples.at_once(a_prev).walk(body, memory, a_prev)
@@ -148,7 +148,7 @@ def gradient_W(phi: Phi, a_prev: Array, samples: Samples) -> Array:
 
 def add_product(phi: Phi, D: Array, a_prev: Array, samples: Samples) -> Array:
     """p + A(D, a_prev), block by block into p's own memory."""
-    body = lambda _, p, a: (p + phi.layer.apply(D, a), Folded())  # noqa: E731
+    body = lambda _, p, a: (p + phi.layer.change(D, a), Folded())  # noqa: E731
     return samples.walk(body, phi.p, a_prev)[0]
 
 

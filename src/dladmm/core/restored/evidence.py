@@ -27,9 +27,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dladmm.core.data import DATA, Data
-from dladmm.core.params import Params
+from dladmm.core.params import Params, forward_pass
 from dladmm.core.problem import Problem
-from dladmm.core.restored.point import backward_sweep, forward_pass
+from dladmm.core.restored.point import backward_sweep
 from dladmm.engine import trees
 from dladmm.engine.arrays import Array, is_jax, xp
 from dladmm.engine.devices import EVERYWHERE, Engine, spread

@@ -21,11 +21,12 @@ One iteration:
 """
 
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dladmm.core.data import Data
+from dladmm.core.data import Data, reads_x_alone
 from dladmm.core.evaluate import hits, regularization, relative_change
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
@@ -46,6 +47,7 @@ from dladmm.core.restored.metric import (
     with_quadratic,
 )
 from dladmm.core.restored.point import restore
+from dladmm.engine import trees
 from dladmm.engine.arrays import Array, xp
 from dladmm.engine.linalg import factored, solve_factored
 from dladmm.engine.loops import either, repeat_while
@@ -143,46 +145,47 @@ def measure(
     """
     samples = data.samples
     count = samples.count or data.x.shape[0]
-    every, all_squares = probe_every(problem, count), count <= ALL_SQUARES
+    every = probe_every(problem, count)
+    all_squares = count <= ALL_SQUARES
     asked = is_asked(problem)
 
     def body(weights: Array | None, _: Any, read: Any) -> tuple[Any, Folded]:
         x, y, places = read
         point = restore(problem, params, x, y)
-        chosen, few = probe(places, weights, every, x.dtype)
         sums = []
         for l, (layer, a, r) in enumerate(
             zip(problem.layers, point.inputs, point.targets, strict=True)
         ):
-            a_few, r_few = (a, r) if chosen is None else (a[chosen], r[chosen])
+            chosen, few = probe(places, weights, every[l], x.dtype)
+            a_few, r_few = (a, r) if chosen is None else trees.map(itemgetter(chosen), (a, r))
             noisy = (r, a, weights) if all_squares else (r_few, a_few, few)
             known = l == 0 and first_inputs is not None
-            sums.append(
-                LayerSums(
-                    layer.gradient_matrix(r, a, weights),
-                    None if known else layer.gram_with_bias(a_few, few),
-                    layer.unit_gram(r_few, few),
-                    None if asked else layer.squared_gradients(*noisy),
-                )
+            own = LayerSums(
+                layer.gradient_matrix(r, a, weights),
+                None if known else layer.gram_with_bias(a_few, few),
+                layer.unit_gram(r_few, few),
+                None if asked else layer.squared_gradients(*noisy),
             )
+            sums.append((own, mass(r_few.shape[0], few, x.dtype)))
         right = total(hits(problem, point.output, y), weights)
         risk = total(point.losses, weights)
-        return (), Folded(sum=(risk, right, mass(len(x), few, risk.dtype), sums))
+        return (), Folded(sum=(risk, right, sums))
 
     read = (data.x, data.y, samples.places(data.x))
-    risk, right, probed, sums = samples.walk(body, (), read)[1].sum
-    # Moments of a part of the samples stand for those of all.
-    share = samples.mass(data.x) / xp.maximum(probed, 1e-30)
-    layers = tuple(
-        LayerSums(
-            s.gradient,
-            first_inputs if s.inputs is None else share * s.inputs,
-            share * s.outputs,
-            s.squares if asked or all_squares else share * s.squares,
+    risk, right, sums = samples.walk(body, (), read)[1].sum
+    layers = []
+    for own, probed in sums:
+        # Moments of a part of the samples stand for those of all.
+        share = samples.mass(data.x) / xp.maximum(probed, 1e-30)
+        layers.append(
+            LayerSums(
+                own.gradient,
+                first_inputs if own.inputs is None else share * own.inputs,
+                share * own.outputs,
+                own.squares if asked or all_squares else share * own.squares,
+            )
         )
-        for s in sums
-    )
-    return Measured(risk, xp.zeros_like(risk), right, layers)
+    return Measured(risk, xp.zeros_like(risk), right, tuple(layers))
 
 
 def weighed(problem: Problem, weighing: Weighing | None) -> Problem:
@@ -198,10 +201,12 @@ def with_penalty(problem: Problem, measured: Measured, params: Params) -> Measur
     return measured._replace(penalty=regularization(problem, params.W))
 
 
-def probe_every(problem: Problem, n_samples: int) -> int:
-    """Second moments are estimated from every k-th sample, this k: from all, unless N >> n."""
+def probe_every(problem: Problem, n_samples: int) -> list[int]:
+    """Second moments of each layer are estimated from every k-th sample, this k: from all, unless
+    N >> n. A sample counts as often as it has positions."""
     widest = max(max(layer.fan_in, layer.units) for layer in problem.layers)
-    return max(1, n_samples // (SAMPLES_PER_UNIT * widest))
+    enough = SAMPLES_PER_UNIT * widest
+    return [max(1, n_samples * layer.positions // enough) for layer in problem.layers]
 
 
 def begin(problem: Problem, data: Data, params: Params) -> Restored:
@@ -288,7 +293,8 @@ def restored_sweep(
     def attempt(carry: Any) -> Any:
         trials, _, t, _, _ = carry
         params, promised = proposal(problem, state, metrics, t)
-        measured = measure(asked, data, params, before.layers[0].inputs)
+        known = before.layers[0].inputs if reads_x_alone(problem) else None
+        measured = measure(asked, data, params, known)
         measured = with_penalty(problem, measured, params)
         rise = measured.objective - before.objective
         accepted = accepts(rise, promised)

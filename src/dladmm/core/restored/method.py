@@ -7,7 +7,7 @@ from math import prod
 from typing import ClassVar
 
 from dladmm.core.data import DATA, Arrays, Data, padded_data
-from dladmm.core.method import Account, Guarantee, Method, Penalties, Start, stacked
+from dladmm.core.method import Account, Guarantee, Method, Penalties, Start, no_argmin, stacked
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
 from dladmm.core.restored import evidence, full_batch, mini_batch
@@ -21,7 +21,6 @@ from dladmm.engine.devices import EVERYWHERE, JAX, Engine, spread
 from dladmm.engine.processes import over_processes
 from dladmm.engine.programs import compiled
 from dladmm.engine.walks import BLOCK_ROWS, blocks_for
-from dladmm.terms.activations import Activation
 from dladmm.terms.losses import Loss
 
 
@@ -42,7 +41,9 @@ class RestoredMethod(Method):
                 f" {type(self.problem.loss).__name__} does not define; expected method='dladmm'"
             )
         for l, f in enumerate(self.problem.activations, 1):
-            if f.uses_slope and type(f).slopes is Activation.slopes:
+            if not f.uses_slope and not f.has_argmin:
+                raise ValueError(no_argmin(f, l, "targets='first-order'"))
+            if f.uses_slope and not f.has_slopes:
                 raise ValueError(
                     f"method='restored' needs the slopes of activation {l}, which"
                     f" {type(f).__name__} does not define; expected method='dladmm'"

@@ -225,7 +225,7 @@ def with_moments(problem: Problem, state: Stream, batch: Data, point: Point) -> 
         a, r, K, S = point.inputs[l], point.targets[l], state.inputs[l], state.outputs[l]
         of_inputs = samples.sum(layer.gram_with_bias_times(a, K.vectors, weights)) / count
         of_outputs = samples.sum(layer.unit_gram_times(r, S.vectors, weights)) / count
-        squares = samples.total(layer.expand(a) ** 2) / count + layer.positions
+        squares = samples.sum(layer.gram_trace(a, weights)) / count + layer.positions
         inputs.append(renewed(K, of_inputs, squares, memory))
         outputs.append(renewed(S, of_outputs, samples.total(r**2) / count, memory))
         changes.append(change(K, of_inputs, DELTA))

@@ -1,13 +1,15 @@
 """A restored point: the forward pass, and the backward sweep of residual targets."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dladmm.core.params import Params
+from dladmm.core.params import Params, forward_pass
 from dladmm.core.problem import Problem
 from dladmm.engine.arrays import Array, xp
+from dladmm.engine.sums import added
 from dladmm.terms.activations import Activation
 
 SHARE = 0.1  # of the size of z, by which a closed target moves a
@@ -44,7 +46,7 @@ def closed_target(f: Activation, z: Array, g: Array, s: Array | float) -> Array:
     left = f(new) - target
     # f(z+) is between a+ and f(z) where f grows with z.
     ratio = xp.where(xp.abs(left) > 0, way / xp.where(left == 0, 1, left), 1)
-    return nu * (z - new) * xp.clip(ratio, 1, MOST_RATIO)
+    return nu * (z - new) * f.for_each_z(xp.clip(ratio, 1, MOST_RATIO), z)
 
 
 def _rms(v: Array) -> Array:
@@ -53,10 +55,10 @@ def _rms(v: Array) -> Array:
 
 
 class Point(NamedTuple):
-    """A restored point: the inputs a_{l-1} of every layer, its residual targets r_l, z_L, and the
-    losses R(z_L; y), one for each sample."""
+    """A restored point: the inputs of every layer, its residual targets r_l, z_L, and the losses
+    R(z_L; y), one for each sample."""
 
-    inputs: tuple[Array, ...]
+    inputs: tuple[Any, ...]
     targets: tuple[Array, ...]
     output: Array
     losses: Array
@@ -69,22 +71,22 @@ def restore(problem: Problem, params: Params, x: Array, y: Array) -> Point:
     return Point(tuple(inputs), backward_sweep(problem, params, z, top), z[-1], losses)
 
 
-def forward_pass(problem: Problem, params: Params, x: Array) -> tuple[list[Array], list[Array]]:
-    """The inputs a_{l-1} and the pre-activations z_l of every layer."""
-    inputs, z = [x], []
-    for l, layer in enumerate(problem.layers):
-        z.append(layer.apply(params.W[l], inputs[l]) + params.b[l])
-        if l < problem.n_layers - 1:
-            inputs.append(problem.activations[l](z[l]))
-    return inputs, z
-
-
 def backward_sweep(
     problem: Problem, params: Params, z: Sequence[Array], top: Array
 ) -> tuple[Array, ...]:
     """The residual targets r_l of every layer, `top` being that of the last."""
-    targets = [top]
-    for l in range(problem.n_layers - 1, 0, -1):
-        g = problem.layers[l].adjoint_a(params.W[l], targets[-1])
-        targets.append(residual_target(problem.activations[l - 1], z[l - 1], g))
-    return tuple(targets[::-1])
+    last = problem.n_layers - 1
+    targets: dict[int, Array] = {last: top}
+    for l in range(last - 1, -1, -1):
+        layer: Any = problem.layers[l]
+        f = problem.activations[l]
+        g = added(
+            problem.layers[k].pullback(params.W[k], targets[k], places)
+            for k, places in problem.readers[l]
+            if k != l
+        )
+        if problem.is_recurrent(l):
+            targets[l] = layer.run_back(params.W[l], z[l], g, partial(residual_target, f))
+        else:
+            targets[l] = residual_target(f, z[l], g)
+    return tuple(targets[l] for l in range(last + 1))

@@ -15,6 +15,7 @@ from dladmm.terms.activations.piecewise import (
     Sign,
     Step,
 )
+from dladmm.terms.activations.pooled import MaxPooled
 from dladmm.terms.activations.smooth import Smooth, elu, tanh
 from dladmm.terms.registry import Registry
 
@@ -24,6 +25,7 @@ __all__ = [
     "HardTanh",
     "Identity",
     "LeakyReLU",
+    "MaxPooled",
     "PiecewiseConstant",
     "PiecewiseLinear",
     "QuantizedReLU",

@@ -19,11 +19,29 @@ class Activation:
     """The contract: f, its argmin_z, and its one-sided slopes for the subgradient.
 
     Assumption 1 of the paper asks for a `continuous` f; the certificate says if it is. uses_slope:
-    whether its derivative says how a gradient passes through it.
+    whether its derivative says how a gradient passes through it. pools: whether f(z) has one number
+    for several of z.
     """
 
     continuous: ClassVar[Any] = True
-    uses_slope: ClassVar[bool] = True
+    uses_slope: ClassVar[Any] = True
+    pools: ClassVar[bool] = False
+
+    @property
+    def has_slopes(self) -> bool:
+        """Whether it says how a gradient passes through it."""
+        own = type(self)
+        defaults = (Activation.slopes, Activation.times_slope)
+        return (own.slopes, own.times_slope) != defaults
+
+    @property
+    def has_argmin(self) -> bool:
+        """Whether it has an argmin_z."""
+        return type(self).argmin_z is not Activation.argmin_z
+
+    def out_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of f(z) of one sample, z of this shape: the same, unless f pools."""
+        return shape
 
     def __call__(self, z: Array) -> Array:
         """f(z), elementwise."""
@@ -41,6 +59,10 @@ class Activation:
         """f'(z) g with the left derivative, elementwise: how a gradient passes through f."""
         return self.slopes(z)[0] * g
 
+    def for_each_z(self, v: Array, z: Array) -> Array:
+        """What v says of each f(z), said of each z: the same, unless f pools."""
+        return v
+
 
 @dataclass(frozen=True)
 class WithoutSlope(Activation):
@@ -57,6 +79,16 @@ class WithoutSlope(Activation):
     @property
     def needs_jax(self) -> bool:
         return needs_jax(self.f)
+
+    @property
+    def has_argmin(self) -> bool:
+        return self.f.has_argmin
+
+    def out_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return self.f.out_shape(shape)
+
+    def for_each_z(self, v: Array, z: Array) -> Array:
+        return self.f.for_each_z(v, z)
 
     def __call__(self, z: Array) -> Array:
         return self.f(z)

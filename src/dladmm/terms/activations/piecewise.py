@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,6 +12,7 @@ from dladmm.engine.buffers import positive_part
 from dladmm.terms.activations.base import Activation, best
 
 INF = float("inf")
+Piece = tuple[float, float, float, float]  # slope, offset, and the least and the largest z
 
 
 @dataclass(frozen=True)
@@ -32,10 +34,13 @@ class PiecewiseLinear(Activation):
             value = xp.where(z > knot, s * z + c, value)
         return value
 
-    def argmin_z(self, m: Array, a: Array) -> Array:
+    def straight_pieces(self, dtype: Any) -> list[Piece]:
         edges = (-INF, *self.knots, INF)
+        return [(*piece, *ends) for piece, ends in zip(self.pieces, pairwise(edges), strict=True)]
+
+    def argmin_z(self, m: Array, a: Array) -> Array:
         candidates = []
-        for (s, c), low, high in zip(self.pieces, edges, edges[1:], strict=False):
+        for s, c, low, high in self.straight_pieces(m.dtype):
             z = xp.clip((m + s * (a - c)) / (1 + s * s), low, high)
             candidates.append((z, (z - m) ** 2 + (s * z + c - a) ** 2))
         return best(candidates)
@@ -126,11 +131,17 @@ class PiecewiseConstant(Activation):
             value = xp.where(z >= knot, level, value)
         return value
 
-    def argmin_z(self, m: Array, a: Array) -> Array:
+    def straight_pieces(self, dtype: Any) -> list[Piece]:
         edges = (-INF, *self.knots, INF)
+        return [
+            (0.0, level, low, _just_below(high, dtype))
+            for level, (low, high) in zip(self.levels, pairwise(edges), strict=True)
+        ]
+
+    def argmin_z(self, m: Array, a: Array) -> Array:
         candidates = []
-        for level, low, high in zip(self.levels, edges, edges[1:], strict=False):
-            z = xp.clip(m, low, _just_below(high, m.dtype))
+        for _, level, low, high in self.straight_pieces(m.dtype):
+            z = xp.clip(m, low, high)
             candidates.append((z, (z - m) ** 2 + (level - a) ** 2))
         return best(candidates)
 

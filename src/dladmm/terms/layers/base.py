@@ -8,19 +8,30 @@ one for each position of the output, and
 A layer gives `expand` and its adjoint `collapse`; all else follows here, once for all layers.
 
 Shapes: a is (N, *in_shape), expand(a) is (N, *positions, fan_in), p is (N, *positions, units).
+A layer with several inputs (`Joined`) has a tuple in place of a, and of in_shape.
 Rows of W ("units") and samples are the blocks over which phi separates: units are the first axis of
 W and b and the last of p, samples the first of a and p. Sample weights omega_i enter every sum over
 samples, and nothing else.
 """
 
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from math import prod
 from typing import Any, Self
 
 from dladmm.engine.arrays import Array, namespace, xp
-from dladmm.engine.sums import flat_rows, mass, weighted
+from dladmm.engine.sums import flat_rows, mass, total, weighted
+from dladmm.engine.windows import in_parts
 
 Shape = tuple[int, ...]
+ROWS_AT_ONCE = 2**19  # numbers in the rows that `expand` makes, which the caches should hold
+PARTS: dict[str, Any] = {}  # classes whose objects may be fields of a layer, by their names
+
+
+def part(cls: Any) -> Any:
+    """A class whose objects are described within the layers that have them."""
+    PARTS[cls.__name__] = cls
+    return cls
 
 
 @dataclass(frozen=True)
@@ -58,6 +69,11 @@ class Layer:
     def _undefined(self, member: str) -> TypeError:
         return TypeError(f"{type(self).__name__} does not define {member}")
 
+    @property
+    def is_single(self) -> bool:
+        """Whether it has one input."""
+        return True
+
     # Sizes.
 
     @property
@@ -86,6 +102,10 @@ class Layer:
         """The spread of random weights that keeps the size of a signal through a ReLU."""
         return (2 / self.fan_in) ** 0.5
 
+    def initial_weights(self, normal: Callable[[Shape], Array], scales: Sequence[float]) -> Array:
+        """Random weights, from a source of standard normal numbers; one scale for each input."""
+        return normal(self.weight_shape) * (self.initial_scale * scales[0])
+
     def describe(self) -> dict[str, Any]:
         """The fields, as a model file and a checkpoint hold them beside the registered name."""
         return {field.name: _as_lists(getattr(self, field.name)) for field in fields(self)}
@@ -99,15 +119,49 @@ class Layer:
 
     def apply(self, W: Array, a: Array) -> Array:
         """A(W, a)."""
-        return self.expand(a) @ W.T
+        return self.change(W, a)
+
+    def change(self, D: Array, a: Array) -> Array:
+        """A(W + D, a) - A(W, a)."""
+        return self._by_sample(lambda a: self.expand(a) @ D.T, a)
 
     def adjoint_a(self, W: Array, r: Array) -> Array:
         """The adjoint of a -> A(W, a) at r: the a-gradient of 1/2 |A(W, a)|^2 where r = A(W, a)."""
-        return self.collapse(r @ W)
+        return self._by_sample(lambda r: self.collapse(r @ W), r)
 
     def adjoint_W(self, r: Array, a: Array, weights: Array | None) -> Array:
         """The adjoint of W -> A(W, a) at r, with sample weights."""
-        return flat_rows(weighted(r, weights)).T @ flat_rows(self.expand(a))
+        return self._summed(
+            lambda r, a, weights: flat_rows(weighted(r, weights)).T @ flat_rows(self.expand(a)),
+            *(r, a, weights),
+        )
+
+    # One input of several, by its places among them: a may arrive more than once.
+
+    def image(self, W: Array, g: Array, places: Sequence[int] = (0,)) -> Array:
+        """What a change g of these inputs changes in A(W, a)."""
+        return self.apply(W, g)
+
+    def pullback(self, W: Array, r: Array, places: Sequence[int] = (0,)) -> Array:
+        """The adjoint of `image`."""
+        return self.adjoint_a(W, r)
+
+    # Rows are made of few samples at a time where they are larger than what they are made of.
+
+    @property
+    def samples_at_once(self) -> int | None:
+        """None: of all that there are."""
+        if self.positions == 1:
+            return None
+        return max(1, ROWS_AT_ONCE // (self.positions * max(1, self.fan_in)))
+
+    def _by_sample(self, function: Callable[..., Any], *given: Any) -> Any:
+        size = self.samples_at_once
+        return function(*given) if size is None else in_parts(function, size, *given)
+
+    def _summed(self, function: Callable[..., Any], *given: Any) -> Any:
+        size = self.samples_at_once
+        return function(*given) if size is None else in_parts(function, size, *given, add=True)
 
     # [W b] as one matrix: what steps in a matrix metric move.
 
@@ -128,22 +182,26 @@ class Layer:
 
         A sample's gradient is a sum over its positions, which comes before the square.
         """
-        rows = self.expand(a)
         if self.positions == 1:
-            squares = weighted(flat_rows(r) ** 2, weights)
-            return self.to_matrix(squares.T @ flat_rows(rows) ** 2, xp.sum(squares, axis=0))
-        one_axis = (r.shape[0], self.positions)
-        r, rows = r.reshape(*one_axis, -1), rows.reshape(*one_axis, -1)
-        W = xp.einsum("npu,npf->nuf", r, rows)
-        square = lambda g: xp.sum(weighted(g**2, weights), axis=0)  # noqa: E731
-        return self.to_matrix(square(W), square(xp.sum(r, axis=1)))
+            squares, rows = weighted(flat_rows(r) ** 2, weights), flat_rows(self.expand(a))
+            return self.to_matrix(squares.T @ rows**2, xp.sum(squares, axis=0))
+
+        def of_each(r: Array, a: Array, weights: Array | None) -> Array:
+            one_axis = (r.shape[0], self.positions)
+            r, rows = r.reshape(*one_axis, -1), self.expand(a).reshape(*one_axis, -1)
+            W = xp.einsum("npu,npf->nuf", r, rows)
+            square = lambda g: xp.sum(weighted(g**2, weights), axis=0)  # noqa: E731
+            return self.to_matrix(square(W), square(xp.sum(r, axis=1)))
+
+        return self._summed(of_each, r, a, weights)
 
     def gradient_gram(self, r: Array, a: Array) -> Array:
         """<g_i, g_j> for every two rows of r, g_i = r_i^T expand(a_i) the gradient in W of one.
 
         A sample may have several rows of r, one after the other, and one of a.
         """
-        n, each, rows = a.shape[0], r.shape[0] // a.shape[0], self.expand(a)
+        rows = self.expand(a)
+        n, each = rows.shape[0], r.shape[0] // rows.shape[0]
         if self.positions == 1:
             r, rows = flat_rows(r), flat_rows(rows)
             of_rows = (r @ r.T).reshape(n, each, n, each) * (rows @ rows.T)[:, None, :, None]
@@ -157,10 +215,14 @@ class Layer:
 
     def gram(self, a: Array, weights: Array | None) -> Array:
         """K with sum_i omega_i |A(D, a_i)|^2 = <D K, D> for every D, row by row."""
-        return self.unit_gram(self.expand(a), weights)
+        of_rows = lambda a, weights: self.unit_gram(self.expand(a), weights)  # noqa: E731
+        return self._summed(of_rows, a, weights)
 
     def gram_with_bias(self, a: Array, weights: Array | None) -> Array:
         """K with sum_i omega_i |A(D, a_i) + d|^2 = <[D d] K, [D d]>: the Gram matrix of [a, 1]."""
+        return self._summed(self._gram_with_bias, a, weights)
+
+    def _gram_with_bias(self, a: Array, weights: Array | None) -> Array:
         rows = self.expand(a)
         column = self.unit_sum(rows, weights)[:, None]
         ones = self.unit_count(mass(rows.shape[0], weights, rows.dtype)).reshape(1, 1)
@@ -183,11 +245,20 @@ class Layer:
         """gram_with_bias(a) U, without the matrix where U has few columns."""
         if 2 * U.shape[1] > U.shape[0]:
             return self.gram_with_bias(a, weights) @ U
-        rows = self.expand(a)
-        image = weighted(rows @ U[:-1] + U[-1], weights)
-        return xp.concatenate(
-            [flat_rows(rows).T @ flat_rows(image), self.unit_sum(image, None)[None]]
-        )
+
+        def of_rows(a: Array, weights: Array | None) -> Array:
+            rows = self.expand(a)
+            image = weighted(rows @ U[:-1] + U[-1], weights)
+            return xp.concatenate(
+                [flat_rows(rows).T @ flat_rows(image), self.unit_sum(image, None)[None]]
+            )
+
+        return self._summed(of_rows, a, weights)
+
+    def gram_trace(self, a: Array, weights: Array | None) -> Array:
+        """The trace of gram_with_bias(a) but for the ones."""
+        squares = lambda a, weights: total(self.expand(a) ** 2, weights)  # noqa: E731
+        return self._summed(squares, a, weights)
 
     def input_gram(self, W: Array) -> Array:
         """K with |A(W, d)|^2 = <d K, d> for every input d, which is one row of all its numbers."""
@@ -224,9 +295,15 @@ class Layer:
 
 
 def _as_lists(value: Any) -> Any:
-    """Tuples as JSON knows them, at any depth."""
+    """Tuples and layers as JSON knows them, at any depth."""
+    if is_dataclass(value):
+        described = {one.name: _as_lists(getattr(value, one.name)) for one in fields(value)}
+        return {"kind": type(value).__name__, **described}
     return [_as_lists(one) for one in value] if isinstance(value, tuple) else value
 
 
 def _as_tuples(value: Any) -> Any:
+    if isinstance(value, dict):
+        stored = {name: _as_tuples(one) for name, one in value.items() if name != "kind"}
+        return PARTS[value["kind"]](**stored)
     return tuple(_as_tuples(one) for one in value) if isinstance(value, list) else value

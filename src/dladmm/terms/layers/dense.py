@@ -5,9 +5,10 @@ from math import prod
 from typing import Self
 
 from dladmm.engine.arrays import Array
-from dladmm.terms.layers.base import Layer, Shape
+from dladmm.terms.layers.base import Layer, Shape, part
 
 
+@part
 @dataclass(frozen=True)
 class Dense(Layer):
     """p = a W^T; an input of several axes is one row of all its numbers."""

@@ -1,0 +1,211 @@
+"""What a network is written down with: its layers, before the shapes of their inputs are known.
+
+Shapes are those of one sample: (axes..., channels), so (28, 28, 1) for a grey image, and (steps,
+channels) for a sequence.
+"""
+
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+from dladmm.terms.activations import Activation, activations
+from dladmm.terms.registry import Registry
+
+Sizes = int | tuple[int, ...]
+PADDINGS = ("valid", "same")
+STATES = ("last", "all")
+
+
+@dataclass(frozen=True)
+class Item:
+    """One entry of a network's list."""
+
+
+@dataclass(frozen=True)
+class Dense(Item):
+    """Every unit sees every number of a sample."""
+
+    units: int
+
+    def __post_init__(self) -> None:
+        _check_count("Dense", "units", self.units)
+
+
+@dataclass(frozen=True)
+class Convolutional(Item):
+    """Filters that slide over the axes of a sample."""
+
+    filters: int
+    size: Sizes
+    strides: Sizes = 1
+    padding: str = "valid"
+    dilation: Sizes = 1
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        _check_count(name, "filters", self.filters)
+        for field in ("size", "strides", "dilation"):
+            object.__setattr__(self, field, _sizes(name, field, getattr(self, field), self.axes))
+        if self.padding not in PADDINGS:
+            raise ValueError(
+                f"{name}(padding={self.padding!r}) is unknown; expected one of"
+                f" {', '.join(PADDINGS)}"
+            )
+
+    @property
+    def sliding(self) -> tuple[Any, Any, Any]:
+        """Size, strides and dilation, each with a number for every axis."""
+        return self.size, self.strides, self.dilation
+
+    @property
+    def axes(self) -> int:
+        raise TypeError(f"{type(self).__name__} does not say over how many axes it slides")
+
+
+@dataclass(frozen=True)
+class Conv1D(Convolutional):
+    """Filters over the steps of a sequence, (steps, channels)."""
+
+    @property
+    def axes(self) -> int:
+        return 1
+
+
+@dataclass(frozen=True)
+class Conv2D(Convolutional):
+    """Filters over an image, (height, width, channels)."""
+
+    @property
+    def axes(self) -> int:
+        return 2
+
+
+@dataclass(frozen=True)
+class MaxPool(Item):
+    """The largest number of every window; windows do not overlap."""
+
+    size: Sizes = 2
+
+
+@dataclass(frozen=True)
+class AveragePool(Item):
+    """The mean of every window; windows do not overlap."""
+
+    size: Sizes = 2
+
+
+@dataclass(frozen=True)
+class GlobalAveragePool(Item):
+    """The mean over all positions, for each channel."""
+
+
+@dataclass(frozen=True)
+class Flatten(Item):
+    """All numbers of a sample as one row; a dense layer does so by itself."""
+
+
+@dataclass(frozen=True)
+class Recurrent(Item):
+    """Elman's recurrence: a_t = f(W_x x_t + W_h a_{t-1} + b), from a_0 = 0.
+
+    `states`: what is passed on, the "last" state or "all" of them.
+    """
+
+    units: int
+    activation: Any = "tanh"
+    states: str = "last"
+
+    def __post_init__(self) -> None:
+        _check_count("Recurrent", "units", self.units)
+        object.__setattr__(self, "activation", activations.get(self.activation))
+        if self.states not in STATES:
+            raise ValueError(
+                f"Recurrent(states={self.states!r}) is unknown; expected one of {', '.join(STATES)}"
+            )
+
+
+@dataclass(frozen=True)
+class Residual(Item):
+    """What goes in is added to what its layers make of it, before the activation that follows; by a
+    layer of its own where the shapes differ."""
+
+    body: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "body", listed(self.body))
+
+
+# Kinds of layers, for model files and for networks written as JSON.
+items: Registry[Item] = Registry("network layer", Item)
+items.register("dense", lambda: Dense(1))
+items.register("conv1d", lambda: Conv1D(1, 1))
+items.register("conv2d", lambda: Conv2D(1, 1))
+items.register("max_pool", MaxPool)
+items.register("average_pool", AveragePool)
+items.register("global_average_pool", GlobalAveragePool)
+items.register("flatten", Flatten)
+items.register("recurrent", lambda: Recurrent(1))
+items.register("residual", lambda: Residual((Dense(1),)))
+
+_GATES = "its gates multiply what two linear maps give, which is no linear map and one activation"
+_BATCH = "it ties the samples of a batch together, so that phi no longer separates over them"
+REFUSED = {
+    "lstm": _GATES,
+    "gru": _GATES,
+    "batchnorm": _BATCH,
+    "layernorm": "it divides by a norm of its inputs, which is no linear map and one activation",
+    "attention": "it multiplies its inputs with each other, which is not linear in each of them",
+    "dropout": "it draws another network in every pass, of which no loss can be watched",
+}
+
+
+def listed(given: Any) -> tuple[Item | Activation, ...]:
+    """A list of layers and activations, which may be named; ValueError for anything else."""
+    if isinstance(given, Item | Activation | str):
+        given = [given]
+    return tuple(_item(one) for one in given)
+
+
+def _item(given: Any) -> Item | Activation:
+    if isinstance(given, Item | Activation):
+        return given
+    if isinstance(given, str) and given in activations:
+        return activations.get(given)
+    name = given if isinstance(given, str) else type(given).__name__
+    if isinstance(given, type):
+        name = given.__name__
+    plain = name.lower().replace("_", "").replace("normalization", "norm")
+    for refused, why in REFUSED.items():
+        if refused in plain:
+            raise ValueError(
+                f"{name} does not fit: {why}; expected {', '.join(_names())} or an activation"
+            )
+    raise ValueError(
+        f"{given!r} is no layer of a network; expected {', '.join(_names())} or an activation"
+    )
+
+
+def _names() -> list[str]:
+    return [type(items.build(name)).__name__ for name in items]
+
+
+def _check_count(item: str, name: str, value: Any) -> None:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{item}({name}={value!r}) is not valid; expected an integer >= 1")
+
+
+def _sizes(item: str, name: str, value: Any, axes: int) -> tuple[int, ...]:
+    """One number for every axis."""
+    many = tuple(value) if isinstance(value, tuple | list) else (value,) * axes
+    if len(many) != axes:
+        raise ValueError(
+            f"{item}({name}={value!r}) has {len(many)} numbers; expected one, or {axes}"
+        )
+    for one in many:
+        _check_count(item, name, one)
+    return tuple(map(int, many))
+
+
+def window_of(item: MaxPool | AveragePool, axes: int) -> tuple[int, ...]:
+    """The window of a pooling over so many axes."""
+    return _sizes(type(item).__name__, "size", item.size, axes)
