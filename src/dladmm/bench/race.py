@@ -32,6 +32,11 @@ PER_EPOCH = 8  # evaluations of a mini-batch racer per epoch
 OURS = "restored"
 REACHED = ("iteration", "seconds", "test_accuracy")  # what is reported where a target is reached
 ACCURACIES = {"mnist": 0.98, "fashion-mnist": 0.885, "digits": 0.97}
+NETWORK_ACCURACIES = {
+    "lenet": {"mnist": 0.99, "fashion-mnist": 0.90, "mnist1d": 0.92, "digits": 0.97},
+    "cnn-small": {"cifar10-jpeg": 0.65, "mnist1d": 0.92, "digits": 0.97},
+    "rnn": {"mnist": 0.975, "digits": 0.95},
+}
 
 
 @dataclass(frozen=True)
@@ -54,9 +59,9 @@ def full_racers() -> list[Racer]:
     return [*adams, Racer("restored", baselines.restored), lbfgs]
 
 
-def mini_racers() -> list[Racer]:
+def mini_racers(dense: bool = True) -> list[Racer]:
     """Restored sweeps, Adam over rates and batches in JAX and PyTorch, MLPClassifier, and what a
-    knowledgeable person would pick, by groups."""
+    knowledgeable person would pick, by groups. MLPClassifier has dense networks alone."""
     ours = partial(baselines.restored_batches, size=RESTORED_BATCH, per_epoch=PER_EPOCH)
     racers = [Racer(f"restored /{RESTORED_BATCH}", ours, 1 / PER_EPOCH, OURS)]
     for rate, size in product(MINI_RATES, MINI_BATCHES):
@@ -66,7 +71,8 @@ def mini_racers() -> list[Racer]:
             ("torch adam", partial(baselines.torch_adam, **grid)),
         ):
             racers.append(Racer(f"{name} {rate:g} /{size}", start, 1 / PER_EPOCH, ADAM))
-    racers.append(Racer("MLPClassifier", baselines.scikit_learn, group=ADAM))
+    if dense:
+        racers.append(Racer("MLPClassifier", baselines.scikit_learn, group=ADAM))
     return [*racers, *_rivals()]
 
 
@@ -113,6 +119,7 @@ def race(
     seeds: int,
     mini: bool,
     iterations: int,
+    network: str | None = None,
     only: tuple[str, ...] = (),
     records: Path | None = None,
     show: Callable[[str], None] = lambda line: None,
@@ -121,14 +128,21 @@ def race(
 
     Full batch: the target is the training loss that Adam at 1e-3 has after `iterations`; who takes
     longer than that run is out. Mini-batches: it is the data set's test accuracy, and `iterations`
-    are epochs. `only` leaves out racers whose names begin otherwise.
+    are epochs. `network` is a preset's name, in place of hidden layers. `only` leaves out racers
+    whose names begin otherwise.
     """
-    c = image_setup(data, samples, hidden)
-    racers = _chosen(mini_racers() if mini else full_racers(), only)
-    size = "-".join(str(n) for n in (len(c.arrays[0]), *hidden))
+    c = image_setup(data, samples, hidden, network)
+    racers = _chosen(mini_racers(network is None) if mini else full_racers(), only)
+    layers = [network] if network else hidden
+    size = "-".join(str(n) for n in (len(c.arrays[0]), *layers))
+    accuracies = NETWORK_ACCURACIES.get(network, {}) if network else ACCURACIES
+    if mini and data.name not in accuracies:
+        raise ValueError(
+            f"there is no accuracy to race to on {data.name}; expected {', '.join(accuracies)}"
+        )
     runs: list[dict[str, Any]] = []
     for seed in range(seeds):
-        target, deadline = (ACCURACIES[data.name] if mini else math.nan), math.inf
+        target, deadline = (accuracies[data.name] if mini else math.nan), math.inf
         for racer in racers:
             label = f"{data.name}-{'mini' if mini else 'full'}-{size}-{racer.name}-{seed}"
             file = records and records / f"{label.replace(' ', '-').replace('/', 'b')}.json"
@@ -147,10 +161,10 @@ def race(
     return {
         "data": data.name,
         "samples": len(c.arrays[0]),
-        "hidden": list(hidden),
+        "hidden": list(layers),
         "mode": "mini-batch" if mini else "full batch",
         "iterations": iterations,
-        "target": {"test_accuracy": ACCURACIES[data.name]} if mini else "adam 0.001's last loss",
+        "target": {"test_accuracy": accuracies[data.name]} if mini else "adam 0.001's last loss",
         "table": (table := _table(runs, racers)),
         "best": _best(table) if mini else {},
         "runs": runs,

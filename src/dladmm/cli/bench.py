@@ -113,9 +113,12 @@ def engines(as_json: AsJson = False) -> None:
 
 @app.command()
 def race(
-    data: Annotated[str, typer.Option(help="digits, mnist or fashion-mnist.")] = "mnist",
+    data: Annotated[str, typer.Option(help="A data set, such as digits or mnist.")] = "mnist",
     samples: Annotated[int | None, typer.Option(help="Training images; all by default.")] = None,
     hidden: Annotated[str, typer.Option(help="Hidden layers, such as 300,300.")] = "1000,1000",
+    network: Annotated[
+        str | None, typer.Option(help="In place of them: lenet, cnn-small, rnn; with --mini.")
+    ] = None,
     seeds: Annotated[int, typer.Option(help="How many seeds, from 0 on.")] = 3,
     mini: Annotated[bool, typer.Option("--mini", help="Mini-batches, to an accuracy.")] = False,
     iterations: Annotated[int, typer.Option(help="The most iterations, or epochs.")] = 200,
@@ -144,6 +147,7 @@ def race(
         seeds=seeds,
         mini=mini,
         iterations=iterations,
+        network=network,
         only=tuple(name.strip() for name in only.split(",") if name.strip()),
         records=records,
         show=lambda line: typer.echo(line, err=True),

@@ -14,7 +14,8 @@ from dladmm.core.evaluate import Evaluation, evaluate
 from dladmm.core.initial import params_for_data
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
-from dladmm.data.datasets import Dataset
+from dladmm.data.datasets import SHAPES, Dataset
+from dladmm.network.presets import preset
 
 EVALUATED_ROWS = 10_000  # at once
 
@@ -63,10 +64,16 @@ def _evaluate_each(problem: Problem, params: Params, x: Array, y: Array) -> Eval
     return jax.vmap(lambda one: evaluate(problem, one, x, y))(params)
 
 
-def image_setup(data: Dataset, samples: int | None, hidden: tuple[int, ...]) -> Setup:
-    """The first `samples` training rows, all test rows, ReLU and log-loss, no regulariser."""
+def image_setup(
+    data: Dataset, samples: int | None, hidden: tuple[int, ...], network: str | None = None
+) -> Setup:
+    """The first `samples` training rows, all test rows, ReLU and log-loss, no regulariser; dense
+    layers of these sizes, or the network of a preset's name."""
     one_hot = np.eye(int(data.y_train.max()) + 1, dtype=np.float32)
     x, y = data.x_train[:samples], one_hot[data.y_train[:samples]]
-    problem = Problem.dense((x.shape[1], *hidden, y.shape[1]), "relu", "log_loss")
-    arrays = (np.ascontiguousarray(x, np.float32), y, None)
-    return Setup(problem, arrays, (data.x_test.astype(np.float32), one_hot[data.y_test]))
+    if network is None:
+        problem = Problem.dense((x.shape[1], *hidden, y.shape[1]), "relu", "log_loss")
+    else:
+        problem = Problem.of_network(preset(network, SHAPES[data.name], y.shape[1]))
+    shaped = lambda x: np.ascontiguousarray(x, np.float32).reshape(len(x), *problem.in_shape)  # noqa: E731
+    return Setup(problem, (shaped(x), y, None), (shaped(data.x_test), one_hot[data.y_test]))
