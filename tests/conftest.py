@@ -1,12 +1,24 @@
 """Mathematics is tested in float64; a test marked `float32` runs in JAX's default precision."""
 
 import os
+from unittest import mock
 
 os.environ.setdefault("DLADMM_CACHE", "off")  # nothing is left in the cache of whoever runs them
 
 import jax
 import numpy as np
 import pytest
+
+# The tests' time is compilation, not computation: with these flags XLA compiles in a quarter of it.
+# Processes that a test starts compile as users' do; so does everything where XLA_FLAGS is set, be
+# it to nothing, as `make test-optimised` does.
+COMPILES_QUICKLY = (
+    "--xla_backend_optimization_level=0"
+    " --xla_cpu_use_fusion_emitters=false"
+    " --xla_cpu_parallel_codegen_split_count=1"
+)
+with mock.patch.dict(os.environ, {"XLA_FLAGS": os.environ.get("XLA_FLAGS", COMPILES_QUICKLY)}):
+    jax.devices()  # XLA reads its flags here, once
 
 
 def pytest_configure(config):
