@@ -16,6 +16,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -45,9 +46,11 @@ def check(name: str) -> dict[str, Any]:
 
 def in_process(source: Path, name: str) -> dict[str, Any]:
     """The checks in a fresh process that imports dladmm from this folder."""
-    environment = os.environ | {"PYTHONPATH": str(source), "DLADMM_CACHE": "off"}
     command = [sys.executable, __file__, "--worker", name]
-    ran = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    environment = {key: value for key, value in os.environ.items() if key != "DLADMM_CACHE"}
+    with tempfile.TemporaryDirectory() as empty:  # no program that an earlier process compiled
+        environment |= {"PYTHONPATH": str(source), "XDG_CACHE_HOME": empty}
+        ran = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     return json.loads(ran.stdout.splitlines()[-1])
 
 
@@ -94,7 +97,10 @@ def main() -> None:
         report["checks"].append(row)
         for key, words in NAMES.items():
             before, now = row["before"][key], row["now"][key]
-            print(f"{name}, {words}: {before:.1f} before, {now:.1f} now, {now / before:.3f}")
+            print(
+                f"{name}, {words}: {before:.1f} before, {now:.1f} now, {now / before:.3f}",
+                flush=True,
+            )
     report["machine"] = describe_machine()
     if asked.out:
         with write_atomically(asked.out) as path:
