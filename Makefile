@@ -20,9 +20,9 @@ test: $(VENV)/ready
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow'
 
 test-slow: $(VENV)/ready
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow
+	XLA_FLAGS= $(BIN)/python -m pytest -n 2 --dist loadfile -m slow
 
-# What the tests compile quickly, compiled as for users: every term and method against NumPy.
+# What `make test` compiles quickly, compiled as for users: every term and method against NumPy.
 test-optimised: $(VENV)/ready
 	XLA_FLAGS= $(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow' tests/core/test_engines.py
 

@@ -17,7 +17,8 @@ COMPILES_QUICKLY = (
     " --xla_cpu_use_fusion_emitters=false"
     " --xla_cpu_parallel_codegen_split_count=1"
 )
-with mock.patch.dict(os.environ, {"XLA_FLAGS": os.environ.get("XLA_FLAGS", COMPILES_QUICKLY)}):
+FLAGS = os.environ.get("XLA_FLAGS", COMPILES_QUICKLY)
+with mock.patch.dict(os.environ, {"XLA_FLAGS": FLAGS}):
     jax.devices()  # XLA reads its flags here, once
 
 
@@ -28,6 +29,11 @@ def pytest_configure(config):
     worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
     jax.config.update("jax_compilation_cache_dir", str(config.cache.mkdir(f"compiled-{worker}")))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+
+
+def pytest_runtest_setup(item):
+    if FLAGS == COMPILES_QUICKLY and item.get_closest_marker("optimised"):
+        pytest.skip("only as compiled for users: make test-optimised")
 
 
 def pytest_collection_modifyitems(items):
