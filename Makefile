@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 CONSTRAINTS ?= constraints.txt
 FRESH := build/fresh
 
-.PHONY: demo test test-slow fuzz lint types wheel sbom bench constraints clean
+.PHONY: demo test test-slow test-optimised fuzz lint types wheel sbom bench constraints clean
 
 $(VENV)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -17,10 +17,14 @@ demo: $(VENV)/ready
 	$(BIN)/dladmm demo
 
 test: $(VENV)/ready
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not slow'
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow'
 
 test-slow: $(VENV)/ready
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow
+	XLA_FLAGS= $(BIN)/python -m pytest -n 2 --dist loadfile -m slow
+
+# What `make test` compiles quickly, compiled as for users: every term and method against NumPy.
+test-optimised: $(VENV)/ready
+	XLA_FLAGS= $(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow' tests/core/test_engines.py
 
 # 10,000 random cases; interrupted, it goes on where it was. CASES=50000 makes more.
 CASES ?= 10000

@@ -1,12 +1,25 @@
 """Mathematics is tested in float64; a test marked `float32` runs in JAX's default precision."""
 
 import os
+from unittest import mock
 
 os.environ.setdefault("DLADMM_CACHE", "off")  # nothing is left in the cache of whoever runs them
 
 import jax
 import numpy as np
 import pytest
+
+# The tests' time is compilation, not computation: with these flags XLA compiles in a quarter of it.
+# Processes that a test starts compile as users' do; so does everything where XLA_FLAGS is set, be
+# it to nothing, as `make test-optimised` does.
+COMPILES_QUICKLY = (
+    "--xla_backend_optimization_level=0"
+    " --xla_cpu_use_fusion_emitters=false"
+    " --xla_cpu_parallel_codegen_split_count=1"
+)
+FLAGS = os.environ.get("XLA_FLAGS", COMPILES_QUICKLY)
+with mock.patch.dict(os.environ, {"XLA_FLAGS": FLAGS}):
+    jax.devices()  # XLA reads its flags here, once
 
 
 def pytest_configure(config):
@@ -16,6 +29,11 @@ def pytest_configure(config):
     worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
     jax.config.update("jax_compilation_cache_dir", str(config.cache.mkdir(f"compiled-{worker}")))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+
+
+def pytest_runtest_setup(item):
+    if FLAGS == COMPILES_QUICKLY and item.get_closest_marker("optimised"):
+        pytest.skip("only as compiled for users: make test-optimised")
 
 
 def pytest_collection_modifyitems(items):

@@ -1,5 +1,6 @@
 """What the environment asks for is done, and the command line settles the rest."""
 
+import json
 import os
 import platform
 import re
@@ -32,6 +33,38 @@ def test_compiled_programs_are_kept_where_told(tmp_path):
         kept = sorted(path.name for path in (tmp_path / "cache").iterdir())
         assert any(name.startswith("jit_iterate_restored") for name in kept), ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+# How many threads each library has in a small fit, and whether they had to be found.
+THREADS = """
+import json, sys
+import numpy as np
+from threadpoolctl import threadpool_info
+from dladmm import Options, Problem, solve
+from dladmm.engine.devices import blas
+seen = []
+def look(progress):
+    seen.extend(v["num_threads"] for v in threadpool_info() if v["user_api"] == "blas")
+x = np.arange(40.0).reshape(20, 2)
+problem = Problem.dense((2, 3, 1), loss="squared_error")
+options = Options(max_iter=2, engine="numpy")
+solve(problem, x, x[:, :1], options=options, callback=look)
+others = "dladmm.core.relaxed.method" in sys.modules
+print(json.dumps([sorted(set(seen)), blas.cache_info().currsize, others]))
+"""
+LIMITS = [f"{name}_NUM_THREADS" for name in ("OMP", "OPENBLAS", "MKL", "BLIS")]
+
+
+@pytest.mark.parametrize(
+    ("limits", "found"),
+    [({}, 1), ({"OMP_NUM_THREADS": "1"}, 0), ({"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "2"}, 1)],
+)
+def test_a_small_fit_has_one_thread_which_a_worker_has_anyway(limits, found):
+    ran = subprocess.run(
+        [sys.executable, "-c", THREADS],
+        env=without(*LIMITS) | limits, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert json.loads(ran.stdout) == [[1], found, False]
 
 
 # 20 MB are taken, freed and taken again; then glibc's own account of its memory is printed.

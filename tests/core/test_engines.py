@@ -17,6 +17,7 @@ from dladmm.terms.registry import needs_jax
 from dladmm.terms.regularizers import Evidence, regularizers
 
 AGREED = {"float64": ENGINES, "float32": FLOAT32_ENGINES}
+ROUNDED = ("quantized_relu", "float32")
 
 
 def targets(loss, n=60):
@@ -69,8 +70,21 @@ TERMS = [
 ]
 
 
-@pytest.mark.parametrize("dtype", AGREED)
-@pytest.mark.parametrize("term", TERMS, ids=str)
+# Of seven starts tried with quantized_relu in float32, rounding decided in all where XLA compiles
+# quickly, and in five where it compiles as for users: its levels make steps of the loss.
+CASES = [
+    pytest.param(
+        term,
+        dtype,
+        marks=[pytest.mark.optimised] if (*term.values(), dtype) == ROUNDED else [],
+        id=f"{term}-{dtype}",
+    )
+    for term in TERMS
+    for dtype in AGREED
+]
+
+
+@pytest.mark.parametrize(("term", "dtype"), CASES)
 def test_restored_sweeps_agree(term, dtype):
     agree(dtype, **term)
 

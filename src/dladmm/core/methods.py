@@ -6,7 +6,6 @@ from dataclasses import replace
 from dladmm.core.method import Method
 from dladmm.core.options import Options
 from dladmm.core.problem import Problem
-from dladmm.core.relaxed.method import ADMM, DLADMM, Relaxed
 from dladmm.core.relaxed.step_rules import SweepOptions, step_rule
 from dladmm.core.restored.method import FullBatch, MiniBatch
 from dladmm.terms.activations import WithoutSlope
@@ -20,22 +19,25 @@ def _restored(problem: Problem, options: Options) -> Method:
     return MiniBatch(problem, options.batch_size, options.seed)
 
 
-def _relaxed(kind: type[Relaxed]) -> Callable[[Problem, Options], Method]:
+def _relaxed(kind: str) -> Callable[[Problem, Options], Method]:
     def build(problem: Problem, options: Options) -> Method:
+        from dladmm.core.relaxed import method  # a process that never asks for it starts sooner
+
         if options.batch_size is not None:
             raise ValueError(
                 f"batch_size={options.batch_size!r} does not fit method={options.method!r}, which"
                 " works on all samples at once; expected None, or method='restored'"
             )
-        return kind(problem, SweepOptions(step_rule(options.step_rule), options.zl_solver))
+        how = SweepOptions(step_rule(options.step_rule), options.zl_solver)
+        return getattr(method, kind)(problem, how)
 
     return build
 
 
 METHODS: dict[str, Callable[[Problem, Options], Method]] = {
     "restored": _restored,
-    "dladmm": _relaxed(DLADMM),
-    "admm": _relaxed(ADMM),
+    "dladmm": _relaxed("DLADMM"),
+    "admm": _relaxed("ADMM"),
 }
 
 

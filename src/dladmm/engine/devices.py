@@ -7,8 +7,9 @@ crosses between devices, as all-reduces whose size does not depend on the number
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
@@ -64,10 +65,15 @@ class Engine:
                     raise
             return
         reuse_freed_memory()
-        threads = (blas() if self.one_thread else scipys_own()).limit(limits=1)
         # Where numbers overflow, the records of a run say so.
-        with threads, np.errstate(all="ignore"):
+        with self._threads(), np.errstate(all="ignore"):
             yield
+
+    def _threads(self) -> AbstractContextManager[Any]:
+        """While NumPy's products have the threads they are worth."""
+        if has_one_thread():
+            return nullcontext()
+        return (blas() if self.one_thread else scipys_own()).limit(limits=1)
 
     def place_rows(self, v: np.ndarray, rows: int, filling: str = "edge") -> Array:
         """This process's rows on its devices, `rows` on each; `filling` is np.pad's mode."""
@@ -98,6 +104,14 @@ NUMPY, JAX = Engine(False), Engine(True)
 def blas() -> ThreadpoolController:
     """The libraries that multiply matrices for NumPy and SciPy; finding them takes a moment."""
     return ThreadpoolController().select(user_api="blas")
+
+
+def has_one_thread() -> bool:
+    """Whether the environment gave those libraries one thread each, as a worker of GridSearchCV has
+    it: then they need not be found, which takes as long as a tenth of a small fit."""
+    shared = os.environ.get("OMP_NUM_THREADS")
+    own = (os.environ.get(f"{name}_NUM_THREADS", shared) for name in ("OPENBLAS", "MKL", "BLIS"))
+    return all(limit == "1" for limit in own)
 
 
 @lru_cache

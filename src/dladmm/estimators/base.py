@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -42,11 +42,13 @@ from dladmm.engine.processes import over_processes, process_index, refused_toget
 from dladmm.estimators.posterior import posterior
 from dladmm.estimators.samples import as_rows
 from dladmm.estimators.units import Units, as_they_are, is_on_disk, learned
-from dladmm.io.checkpoints import Checkpoints
 from dladmm.network import Network
 from dladmm.network.graph import INPUT
 from dladmm.terms.layers import Dense, Joined, Layer
 from dladmm.terms.regularizers import L2, Evidence, Regularizer
+
+if TYPE_CHECKING:
+    from dladmm.io.checkpoints import Checkpoints
 
 HeldOutRows = tuple[Any, np.ndarray, np.ndarray | None]  # rows, targets, weights
 
@@ -240,7 +242,7 @@ class DLADMMBase(BaseEstimator):
         params: Params | None,
         held_out: HeldOutRows | None = None,
         stream: Stream | None = None,
-        checkpoints: Checkpoints | None = None,
+        checkpoints: "Checkpoints | None" = None,
         units: Units | None = None,
         is_whole: bool = True,
         **more: Any,
@@ -375,7 +377,7 @@ class DLADMMBase(BaseEstimator):
                 stacklevel=3,
             )
 
-    def _checkpoints(self) -> Checkpoints | None:
+    def _checkpoints(self) -> "Checkpoints | None":
         where = self.checkpoints
         if where is None:
             return None
@@ -384,6 +386,8 @@ class DLADMMBase(BaseEstimator):
                 f"random_state={self.random_state!r} does not fit checkpoints, which only a run"
                 " from the same seed can go on with; expected an integer"
             )
+        from dladmm.io.checkpoints import Checkpoints  # most fits keep none
+
         return where if isinstance(where, Checkpoints) else Checkpoints(where)
 
     def _split(
