@@ -6,11 +6,17 @@ BIN := $(VENV)/bin
 CONSTRAINTS ?= constraints.txt
 FRESH := build/fresh
 
-.PHONY: demo test test-slow fuzz lint types wheel sbom bench constraints clean
+.PHONY: demo test test-slow fuzz lint types wheel sbom audit bench constraints lock clean
 
-$(VENV)/ready: pyproject.toml constraints.txt
+# Files are checked against requirements.lock; what a build for GPUs of torch needs besides comes after that.
+$(VENV)/ready: pyproject.toml constraints.txt requirements.lock
 	$(PYTHON) -m venv $(VENV)
+ifeq ($(CONSTRAINTS),constraints.txt)
+	$(BIN)/python -m pip install --quiet --require-hashes --no-deps --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[dev]'
+else
 	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable '.[dev]'
+endif
 	touch $@
 
 demo: $(VENV)/ready
@@ -36,7 +42,7 @@ types: $(VENV)/ready
 
 wheel: $(VENV)/ready
 	rm -rf dist
-	$(BIN)/python -m build --wheel --outdir dist .
+	$(BIN)/python -m build --no-isolation --wheel --outdir dist .
 
 bench: $(VENV)/ready
 	$(BIN)/dladmm bench iteration
@@ -52,6 +58,11 @@ constraints:
 	sed 's/^\(torch==[^+]*\)+.*/\1/' $(FRESH)/freeze.txt >> $(FRESH)/constraints.txt
 	mv $(FRESH)/constraints.txt constraints.txt
 	rm -rf $(FRESH)
+	$(MAKE) lock
+
+# The same releases with the hashes of their files.
+lock:
+	PYTHON=$(PYTHON) .ci/lock
 
 # What the package brings along, as a CycloneDX file beside the wheel.
 sbom:
