@@ -2,20 +2,25 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip
 # The releases to install; CONSTRAINTS=/dev/null takes the newest ones instead.
 CONSTRAINTS ?= constraints.txt
 FRESH := build/fresh
 
 .PHONY: demo test test-slow fuzz lint types wheel sbom audit bench constraints lock clean
 
-# Files are checked against requirements.lock; what a build for GPUs of torch needs besides comes after that.
-$(VENV)/ready: pyproject.toml constraints.txt requirements.lock
+# Every file is checked against the locks. torch is fetched first, as which build pip takes is up to its
+# settings; the last line brings what a build for GPUs needs besides, which is not locked, or nothing.
+$(VENV)/ready: pyproject.toml constraints.txt requirements.lock requirements-torch.lock
 	$(PYTHON) -m venv $(VENV)
 ifeq ($(CONSTRAINTS),constraints.txt)
-	$(BIN)/python -m pip install --quiet --require-hashes --no-deps --requirement requirements.lock
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[dev]'
+	$(PIP) install --quiet --require-hashes --no-deps --requirement requirements.lock
+	$(PIP) download --quiet --no-deps --dest build/torch $(shell grep '^torch==' constraints.txt)
+	$(PIP) install --quiet --require-hashes --no-deps --no-index --find-links build/torch --requirement requirements-torch.lock
+	rm -rf build/torch
+	$(PIP) install --quiet --constraint constraints.txt --no-build-isolation --editable '.[dev]'
 else
-	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable '.[dev]'
+	$(PIP) install --quiet --constraint $(CONSTRAINTS) --editable '.[dev]'
 endif
 	touch $@
 

@@ -1,4 +1,4 @@
-"""requirements.lock has the releases of constraints.txt, each with the hashes of its files."""
+"""The locks have the releases of constraints.txt, each with the hashes of its files."""
 
 import re
 from pathlib import Path
@@ -20,7 +20,8 @@ def unhashed(lock):
 
 
 def test_every_release_of_the_constraints_is_locked_with_hashes():
-    lock = (ROOT / "requirements.lock").read_text()
+    locks = ("requirements.lock", "requirements-torch.lock")
+    lock = "\n".join((ROOT / name).read_text() for name in locks)
     assert releases(lock) == releases((ROOT / "constraints.txt").read_text()), "run: make lock"
     assert unhashed(lock) == []
     assert unhashed(lock.replace("--hash=sha256:", "", 2)) == ["absl-py"]  # it can be seen
