@@ -81,5 +81,12 @@ sbom:
 	  --pyproject pyproject.toml --output-file dist/dladmm.cdx.json $(FRESH)/bin/python
 	rm -rf $(FRESH) build/tools
 
+# Known vulnerabilities of the pinned releases, as far as a database can be had.
+audit:
+	$(PYTHON) -m venv build/audit
+	build/audit/bin/python -m pip install --quiet pip-audit safety-db packaging
+	build/audit/bin/python .ci/audit.py
+	rm -rf build/audit
+
 clean:
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache
