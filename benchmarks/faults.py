@@ -285,6 +285,7 @@ def repeated(name: str, times: int, seed: int) -> Iterator[dict[str, Any]]:
             "not_kept": broken,
             "processor_seconds_each": round((processor_seconds() - before) / len(took), 1),
             "load": round(statistics.median(loads), 1),
+            "niceness": os.nice(0),
             "seed": seed,
             "machine": describe_machine(),
         }
