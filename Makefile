@@ -2,15 +2,26 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip
 # The releases to install; CONSTRAINTS=/dev/null takes the newest ones instead.
 CONSTRAINTS ?= constraints.txt
 FRESH := build/fresh
 
-.PHONY: demo test test-slow test-optimised fuzz lint types wheel sbom bench constraints clean
+.PHONY: demo test test-slow test-optimised fuzz lint types wheel sbom audit bench constraints lock clean
 
-$(VENV)/ready: pyproject.toml constraints.txt
+# Every file is checked against the locks. torch is fetched first, as which build pip takes is up to its
+# settings; the last line brings what a build for GPUs needs besides, which is not locked, or nothing.
+$(VENV)/ready: pyproject.toml constraints.txt requirements.lock requirements-torch.lock
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable '.[dev]'
+ifeq ($(CONSTRAINTS),constraints.txt)
+	$(PIP) install --quiet --require-hashes --no-deps --requirement requirements.lock
+	$(PIP) download --quiet --no-deps --dest build/torch $(shell grep '^torch==' constraints.txt)
+	$(PIP) install --quiet --require-hashes --no-deps --no-index --find-links build/torch --requirement requirements-torch.lock
+	rm -rf build/torch
+	$(PIP) install --quiet --constraint constraints.txt --no-build-isolation --editable '.[dev]'
+else
+	$(PIP) install --quiet --constraint $(CONSTRAINTS) --editable '.[dev]'
+endif
 	touch $@
 
 demo: $(VENV)/ready
@@ -40,7 +51,7 @@ types: $(VENV)/ready
 
 wheel: $(VENV)/ready
 	rm -rf dist
-	$(BIN)/python -m build --wheel --outdir dist .
+	$(BIN)/python -m build --no-isolation --wheel --outdir dist .
 
 bench: $(VENV)/ready
 	$(BIN)/dladmm bench iteration
@@ -56,6 +67,11 @@ constraints:
 	sed 's/^\(torch==[^+]*\)+.*/\1/' $(FRESH)/freeze.txt >> $(FRESH)/constraints.txt
 	mv $(FRESH)/constraints.txt constraints.txt
 	rm -rf $(FRESH)
+	$(MAKE) lock
+
+# The same releases with the hashes of their files.
+lock:
+	PYTHON=$(PYTHON) .ci/lock
 
 # What the package brings along, as a CycloneDX file beside the wheel.
 sbom:
@@ -68,6 +84,13 @@ sbom:
 	build/tools/bin/cyclonedx-py environment --output-reproducible --mc-type library \
 	  --pyproject pyproject.toml --output-file dist/dladmm.cdx.json $(FRESH)/bin/python
 	rm -rf $(FRESH) build/tools
+
+# Known vulnerabilities of the pinned releases, as far as a database can be had.
+audit:
+	$(PYTHON) -m venv build/audit
+	build/audit/bin/python -m pip install --quiet pip-audit safety-db packaging
+	build/audit/bin/python .ci/audit.py
+	rm -rf build/audit
 
 clean:
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache

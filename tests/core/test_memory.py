@@ -9,7 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 from tolerances import ESTIMATED_MEMORY, MOST_ESTIMATED
 
 import dladmm.core.memory
-from dladmm import DLADMMClassifier, Options, Problem
+import dladmm.core.solve
+from dladmm import DLADMMClassifier, Options, Problem, solve
 from dladmm.bench.iteration import random_run
 from dladmm.core.memory import advice, run_bytes
 from dladmm.core.relaxed.method import iterate
@@ -103,6 +104,22 @@ def test_a_fit_that_does_not_fit_is_refused_before_it_begins(monkeypatch):
     monkeypatch.setattr(dladmm.estimators.base, "solve", None)  # it would fail
     with pytest.raises(ValueError, match=r"of memory and 0\.0 GiB is free"):
         DLADMMClassifier((3,)).fit(np.arange(40.0).reshape(20, 2), [0, 1] * 10)
+
+
+def test_solve_refuses_what_does_not_fit_before_it_copies_a_row(monkeypatch):
+    problem = Problem.dense((5, 8, 1), loss="squared_error")
+    options = Options(engine="numpy", dtype="float32", max_iter=3)
+    needed = run_bytes(problem, 1000, options)
+    x = np.zeros((1000, 5), np.float32)
+    copied = x.nbytes  # of rows that are not float32 yet
+    for rows, free in ((x, needed), (x.astype(int), needed + copied)):
+        monkeypatch.setattr(dladmm.core.memory, "available_bytes", lambda _, free=free: free)
+        assert solve(problem, rows, x[:, 0], options=options).n_iter > 0
+        monkeypatch.setattr(dladmm.core.memory, "available_bytes", lambda _, free=free: free - 1)
+        with monkeypatch.context() as checking:
+            checking.setattr(dladmm.core.solve, "check_inputs", None)  # it would fail
+            with pytest.raises(ValueError, match="this fit needs about"):
+                solve(problem, rows, x[:, 0], options=options)
 
 
 def control_group(folder, **figures):

@@ -38,6 +38,8 @@ class Fit:
         keep=True,
         noted="noted",
         ignored=(),
+        within=(),
+        heartbeat=None,
     ):
         self.folder, self.noted = folder, folder / noted
         where = ["--out", folder / "m"]
@@ -53,9 +55,11 @@ class Fit:
         self.noted.write_bytes(b"")
         own = {"JAX_PLATFORMS": "cpu", "SLOWLY": str(seconds), "NOTED": str(self.noted)}
         own["STUCK_AFTER"] = str(stuck_after)
+        if heartbeat is not None:
+            own["HEARTBEAT"] = str(heartbeat)
         own["PYTHONPATH"] = os.pathsep.join([str(SLOWLY), os.environ.get("PYTHONPATH", "")])
         self.process = subprocess.Popen(
-            dladmm_after(settings, *several, *FIT, *where, *arguments),
+            [*within, *dladmm_after(settings, *several, *FIT, *where, *arguments)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=os.environ | own,

@@ -1,49 +1,69 @@
-"""A process that may have 1.5 GB: what needs 4 GB is refused, the same rows by mini-batches train,
-and an array that does not fit in mid-run ends the run with what it has."""
+"""A process that may have 1.5 GB, by `ulimit` or a control group: what needs 4 GB is refused, the
+same rows by mini-batches train, and an array that does not fit in mid-run ends the run with what it
+has."""
 
 import json
+import signal
 import subprocess
 import sys
 import time
 
 import numpy as np
 import pytest
+from control_groups import control_group, inside, most_used
 from fits import dladmm_after
 
 pytestmark = pytest.mark.slow
 LIMIT = 1_500_000_000
-FIT = ("fit", "rows.npz", "--hidden", "1000", "--max-iter", "1", "--out", "m", "--test-size", "0")
+FIT = ("fit", "rows.npz", "--hidden", "200", "--max-iter", "1", "--out", "m", "--test-size", "0")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("rows")
-    x = np.random.default_rng(0).normal(size=(350_000, 20)).astype(np.float32)
+    x = np.random.default_rng(0).normal(size=(1_750_000, 4)).astype(np.float32)
     np.savez(folder / "rows.npz", X=x, y=np.sin(x[:, 0]) + x[:, 1])
     return folder
 
 
-def limited(folder, *arguments, limit=None):
-    """dladmm in a process that may have so many addresses, as `prlimit --as` sets them."""
-    settings = "import resource"
-    if limit is not None:
-        settings += f"; resource.setrlimit(resource.RLIMIT_AS, ({limit}, {limit}))"
+def addresses(limit):
+    """What makes a process one that may have so many addresses, as `prlimit --as` sets them."""
+    return f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({limit}, {limit}))"
+
+
+def dladmm(folder, *arguments, settings="import os", within=()):
+    command = [*within, *dladmm_after(settings, *arguments)]
     began = time.monotonic()
-    command = dladmm_after(settings, *arguments)
-    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
     return ran, time.monotonic() - began
 
 
-def test_what_does_not_fit_is_refused_at_once_and_mini_batches_train(folder):
-    refused, seconds = limited(folder, *FIT, "--method", "dladmm", limit=LIMIT)
+def check_limited(folder, **limited):
+    refused, seconds = dladmm(folder, *FIT, "--method", "dladmm", **limited)
     print(f"refused after {seconds:.1f} s: {refused.stderr}")
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1), refused.stderr
     assert "this fit needs about 4." in refused.stderr
     assert "batch_size=1024 needs about 0." in refused.stderr
     assert not (folder / "m").exists()
-    trained, _ = limited(folder, *FIT, "--batch-size", "1024", "--json", limit=LIMIT)
+    trained, _ = dladmm(folder, *FIT, "--batch-size", "4096", "--json", **limited)
     assert trained.returncode == 0, trained.stderr
     assert json.loads(trained.stdout)["n_iter"] == 1
+    (folder / "m").unlink()
+
+
+def test_what_does_not_fit_is_refused_at_once_and_mini_batches_train(folder):
+    check_limited(folder, settings=addresses(LIMIT))
+
+
+def test_the_same_in_a_control_group_of_the_kernels(folder):
+    with control_group(LIMIT) as group:
+        if group is None:
+            pytest.skip("control groups need root")
+        check_limited(folder, within=inside(group))
+        assert 0 < most_used(group) <= LIMIT
+        # The control: who does not ask is killed.
+        greedy = [*inside(group), sys.executable, "-c", f"bytearray({LIMIT}).find(1)"]
+        assert subprocess.run(greedy).returncode == -signal.SIGKILL
 
 
 RUNS_OUT = """
@@ -58,7 +78,7 @@ def squeeze(progress):
         most = kernel_figure("/proc/self/status", "VmSize") + 2**20
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
-problem = Problem.dense((20, 400, 1), "relu", "squared_error")
+problem = Problem.dense((20, 100, 1), "relu", "squared_error")
 options = Options(method="dladmm", engine="numpy", max_iter=30, tol=None, dtype="float32")
 ended = solve(problem, x, x[:, :1], options=options, callback=squeeze)
 print(ended.status, ended.n_iter, all(np.isfinite(W).all() for W in ended.params.W))

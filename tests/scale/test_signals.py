@@ -1,6 +1,6 @@
 """SIGTERM, SIGHUP and Ctrl-C end a fit with its best network and a checkpoint, alone or as several
 processes; whoever goes on from there ends with the bits of a run that was left alone. A process
-that is stopped (SIGSTOP), and not dead, ends the others, and harms nothing when it goes on."""
+that is stopped (SIGSTOP) or cut off, and not dead, ends the others, and harms nothing later."""
 
 import json
 import os
@@ -13,12 +13,15 @@ from unittest import mock
 import psutil
 import pytest
 from fits import Fit
+from networks import ADDRESS, Networks, allowed
 from tolerances import WEIGHTED_RUN
 
 from dladmm.estimators.model_files import load_model
 
 ASKED = [signal.SIGTERM, signal.SIGHUP, signal.SIGINT]
 FROZEN_SECONDS = 60  # within which the others of one that is stopped have ended
+HEARTBEAT = 10  # seconds in place of 30, which benchmarks/faults.py waits
+WITHOUT_A_WORD = "this process was ended without a word of its own: JAX ends one that has not heard"
 pytestmark = pytest.mark.slow
 
 
@@ -83,27 +86,34 @@ def test_several_processes_agree_on_where_to_end(tmp_path, undisturbed, whom):
 
 
 def test_a_stopped_process_is_named_and_all_are_ended(tmp_path):
-    fit = Fit(tmp_path, "--checkpoint-every", "3", count=3).wait_for_iterations(15)
+    fit = Fit(tmp_path, "--checkpoint-every", "3", count=3, heartbeat=HEARTBEAT)
+    fit.wait_for_iterations(15)
     children = {p.cmdline()[-1]: p for p in psutil.Process(fit.process.pid).children()}
     listening = [c.laddr.ip for p in children.values() for c in p.net_connections() if not c.raddr]
     assert {re.sub("^::ffff:", "", ip) for ip in listening} <= {"127.0.0.1", "::1"}
     children["1"].send_signal(signal.SIGSTOP)
     code, _, err = fit.ended(FROZEN_SECONDS)
     assert (code, err.count("\n")) == (1, 1), err
-    assert "process 1 of 3 has been stopped for 15 s" in err
+    assert "process 1 of 3 has been stopped for 5 s" in err
     assert "--resume" in err
     assert not any(child.is_running() for child in children.values())
+
+
+def one_of(folder, of_all, k, **more):
+    more |= {"noted": f"noted-{k}", "heartbeat": HEARTBEAT}
+    return Fit(folder, *of_all, "--process-id", k, **more)
 
 
 def test_the_first_process_stopped_without_a_launcher_harms_nothing_when_it_goes_on(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as free:
         where = f"127.0.0.1:{free.getsockname()[1]}"
     of_three = ("--checkpoint-every", "3", "--coordinator", where, "--num-processes", 3)
-    fits = [Fit(tmp_path, *of_three, "--process-id", k, noted=f"noted-{k}") for k in range(3)]
+    fits = [one_of(tmp_path, of_three, k) for k in range(3)]
     fits[0].wait_for_checkpoint().process.send_signal(signal.SIGSTOP)
     try:
         for fit in fits[1:]:
-            assert fit.ended(FROZEN_SECONDS)[0] != 0
+            code, _, err = fit.ended(FROZEN_SECONDS)
+            assert (code != 0, WITHOUT_A_WORD in err.splitlines()[-1]) == (True, True), err
         kept = fits[0].kept
         assert kept
         # The one that is stopped still holds the model and the folder.
@@ -118,3 +128,23 @@ def test_the_first_process_stopped_without_a_launcher_harms_nothing_when_it_goes
     code, out, err = resumed.ended()
     assert code == 0, err
     assert json.loads(out)["resumed_from"] >= kept[-1]
+
+
+@pytest.mark.skipif(not allowed(), reason="network namespaces need root")
+def test_processes_one_of_which_is_cut_off_all_end_with_a_sentence(tmp_path, undisturbed):
+    where = f"{ADDRESS.format(1)}:4000"
+    of_three = ("--checkpoint-every", "3", "--coordinator", where, "--num-processes", 3)
+    with Networks(tmp_path, 3) as networks:
+        fits = [one_of(tmp_path, of_three, k, within=networks.inside(k)) for k in range(3)]
+        fits[0].wait_for_checkpoint()
+        networks.cut(1)
+        for fit in fits:
+            code, _, err = fit.ended(FROZEN_SECONDS)
+            assert code not in (0, None), err
+            assert WITHOUT_A_WORD in err.splitlines()[-1], err
+    assert not (tmp_path / "m").exists()
+    resumed = Fit(tmp_path, "--resume", seconds=0)
+    code, out, err = resumed.ended()
+    assert code == 0, err
+    assert json.loads(out)["resumed_from"] >= 3
+    assert resumed.losses == pytest.approx(undisturbed.losses, rel=WEIGHTED_RUN)

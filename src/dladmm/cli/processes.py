@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import IO, Any, NamedTuple, NoReturn
 
+from dladmm.cli.last_words import LastWords
 from dladmm.cli.messages import print_message
 from dladmm.engine.signals import SIGNALS
 
@@ -36,6 +37,8 @@ LOOK_SECONDS = 0.05
 # How long all may take to keep what they have once a signal asks for it: a second or two mostly,
 # and less than the half minute after which schedulers kill.
 KEEP_SECONDS = 25.0
+LAUNCHED = "DLADMM_LAUNCHED"  # set for a process that has a launcher, which speaks for it
+_last_words: list[LastWords] = []
 
 
 def join(coordinator: str | None, num_processes: int | None, process_id: int | None) -> None:
@@ -57,6 +60,7 @@ def join(coordinator: str | None, num_processes: int | None, process_id: int | N
     )
     if coordinator == AUTO:
         own_standard_output()
+        expect_the_worst()
         try:
             initialize(num_processes=num_processes, process_id=process_id)
         except ValueError as error:
@@ -77,9 +81,29 @@ def join(coordinator: str | None, num_processes: int | None, process_id: int | N
             f"--process-id {process_id} is not valid; expected 0 to {num_processes - 1}"
         )
     own_standard_output()
+    expect_the_worst()
     # JAX listens on all interfaces by itself; processes of one machine need none but its own.
     bind = coordinator if host in LOOPBACK else None
     initialize(coordinator, num_processes, process_id, coordinator_bind_address=bind)
+
+
+def expect_the_worst() -> None:
+    """Have a sentence printed if this process is aborted or killed, where no launcher does it."""
+    if LAUNCHED in os.environ or _last_words:
+        return
+    _last_words.append(
+        LastWords(
+            "dladmm: this process was ended without a word of its own: JAX ends one that has not"
+            f" heard of another for {HEARTBEAT_SECONDS} s, which is gone, stopped or cut off, and"
+            " the system one that takes too much memory; go on with --resume if the run has a"
+            " --checkpoint"
+        )
+    )
+
+
+def say_goodbye() -> None:
+    for words in _last_words:
+        words.goodbye()
 
 
 def own_standard_output() -> None:
@@ -97,6 +121,7 @@ def leave(code: int) -> NoReturn:
     if is_one_of_several():
         sys.stdout.flush()
         sys.stderr.flush()
+        say_goodbye()
         os._exit(code)
     sys.exit(code)
 
@@ -264,7 +289,7 @@ def start(command: Sequence[str], coordinator: str, count: int, index: int) -> C
         [sys.executable, "-m", "dladmm", *command, *own],
         stdout=subprocess.DEVNULL if index else None,
         stderr=output,
-        env={"NPROC": share} | os.environ,  # each its share of the cores
+        env={"NPROC": share} | os.environ | {LAUNCHED: "1"},  # each its share of the cores
     )
     return Child(index, process, output)
 

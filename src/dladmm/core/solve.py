@@ -15,6 +15,7 @@ from dladmm.core.held_out import HeldOut
 from dladmm.core.initial import params_for_data
 from dladmm.core.keeping import Keeper
 from dladmm.core.loop import Loop, LoopState, Run
+from dladmm.core.memory import check_fits
 from dladmm.core.messages import explained
 from dladmm.core.options import Options, precision
 from dladmm.core.params import Params
@@ -53,14 +54,16 @@ def solve(
     on with it to the same bits.
     """
     began = time.perf_counter()
-    options = _resolved(problem, x, options or Options())
+    shape = _shape(x)
+    options = _resolved(problem, shape, options or Options())
     method = checked_method(problem, options)
+    engine = chosen_engine(method, options, next(iter(shape), 0))
     with refused_together():
+        _check_room(problem, x, shape, replace(options, engine=engine.name))
         arrays = check_inputs(problem, x, y, sample_weight, options.dtype)
         held_out = None if validation is None else _held_out(problem, validation, options.dtype)
     if params is not None:
         check_params(problem, params)
-    engine = chosen_engine(method, options, arrays[0].shape[0])
     with engine.computing(options.dtype):
         run = Run(
             options=options,
@@ -100,14 +103,25 @@ def default_rho(loss: Loss) -> float:
     return 3 * loss.lipschitz if math.isfinite(loss.lipschitz) else 1.0
 
 
-def _resolved(problem: Problem, x: Any, options: Options) -> Options:
-    """The options with what they leave open decided."""
-    rho = default_rho(problem.loss) if options.rho is None else options.rho
+def _shape(x: Any) -> tuple[int, ...]:
+    """Of the rows as they were given; empty where their lengths differ, which is refused later."""
     try:
-        own = np.size(x)
-    except ValueError:  # rows of unequal length, which are refused below
-        own = 0
-    n_numbers = int(over_processes(np.int64(own)).sum())
+        return np.shape(x)
+    except ValueError:
+        return ()
+
+
+def _check_room(problem: Problem, x: Any, shape: tuple[int, ...], options: Options) -> None:
+    """ValueError where this run does not fit, a copy of rows of another type included."""
+    dtype = np.dtype(options.dtype)
+    copied = 0 if getattr(x, "dtype", None) == dtype else math.prod(shape) * dtype.itemsize
+    check_fits(problem, next(iter(shape), 0), options, copied)
+
+
+def _resolved(problem: Problem, shape: tuple[int, ...], options: Options) -> Options:
+    """The options with what they leave open decided, for rows of this shape."""
+    rho = default_rho(problem.loss) if options.rho is None else options.rho
+    n_numbers = int(over_processes(np.int64(math.prod(shape))).sum())
     return replace(options, rho=rho, dtype=precision(options.dtype, n_numbers))
 
 

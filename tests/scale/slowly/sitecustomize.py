@@ -1,5 +1,6 @@
 """Where this folder is on PYTHONPATH, each iteration of every run takes SLOWLY seconds more, and is
-noted as a byte in the file NOTED; the one after STUCK_AFTER never ends. See test_signals.py."""
+noted as a byte in the file NOTED; the one after STUCK_AFTER never ends. Processes lose patience
+with each other after HEARTBEAT seconds, if it is set. See test_signals.py."""
 
 import os
 import time
@@ -18,3 +19,9 @@ def slowly(self, launched):
 
 
 Loop._absorb = slowly
+
+if "HEARTBEAT" in os.environ:
+    from dladmm.cli import processes
+
+    processes.HEARTBEAT_SECONDS = int(os.environ["HEARTBEAT"])
+    processes.FROZEN_SECONDS = processes.HEARTBEAT_SECONDS / 2
