@@ -1,4 +1,4 @@
-"""Train neural networks by alternating minimisation: dlADMM (KDD 2019) and what follows it."""
+"""Train neural networks without a learning rate: dlADMM (KDD 2019) and restored sweeps."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

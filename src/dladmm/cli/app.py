@@ -19,7 +19,7 @@ from dladmm.engine.process import return_large_arrays
 
 app = typer.Typer(
     name="dladmm",
-    help="Train neural networks by alternating minimisation: no learning rate, a certificate.",
+    help="Train neural networks: no learning rate, and a certificate for every run.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -38,7 +38,7 @@ def root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Train neural networks by alternating minimisation: no learning rate, a certificate."""
+    """Train neural networks: no learning rate, and a certificate for every run."""
 
 
 @app.command()

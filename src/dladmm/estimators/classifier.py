@@ -50,7 +50,7 @@ def balanced_over_processes(classes: list[Any], y: np.ndarray) -> dict[Any, floa
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class DLADMMClassifier(ClassifierMixin, DLADMMBase):
-    """A neural network classifier trained by alternating minimisation.
+    """A neural network classifier trained without a learning rate.
 
     Swap it for `MLPClassifier`; there is no learning rate to pick. y is one class per row, or a
     matrix of 0 and 1 with a column for each label, dense or sparse: each label then has a loss of

@@ -13,7 +13,7 @@ from dladmm.terms.losses import losses
 
 
 class DLADMMRegressor(RegressorMixin, DLADMMBase):
-    """A neural network regressor trained by alternating minimisation.
+    """A neural network regressor trained without a learning rate.
 
     As `DLADMMClassifier`, with loss "squared_error", "huber", "absolute_error", "quantile",
     "poisson" or a Loss such as Quantile(0.9); y may have several columns.
