@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 CONSTRAINTS ?= constraints.txt
 FRESH := build/fresh
 
-.PHONY: demo test test-slow fuzz lint types wheel sbom bench constraints clean
+.PHONY: demo test test-slow fuzz lint types wheel docs sbom bench constraints clean
 
 $(VENV)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -37,6 +37,10 @@ types: $(VENV)/ready
 wheel: $(VENV)/ready
 	rm -rf dist
 	$(BIN)/python -m build --wheel --outdir dist .
+
+# The site in build/site; a warning is an error. Nothing is fetched, neither here nor by a reader.
+docs: $(VENV)/ready
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 bench: $(VENV)/ready
 	$(BIN)/dladmm bench iteration

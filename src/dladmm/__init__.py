@@ -20,6 +20,42 @@ if TYPE_CHECKING:
     from dladmm.estimators import DLADMMRegressor as DLADMMRegressor
     from dladmm.io.checkpoints import Checkpoints as Checkpoints
     from dladmm.io.model_file import ModelFileError as ModelFileError
+    from dladmm.terms.activations import Activation as Activation
+    from dladmm.terms.activations import HardSigmoid as HardSigmoid
+    from dladmm.terms.activations import HardTanh as HardTanh
+    from dladmm.terms.activations import Identity as Identity
+    from dladmm.terms.activations import LeakyReLU as LeakyReLU
+    from dladmm.terms.activations import PiecewiseConstant as PiecewiseConstant
+    from dladmm.terms.activations import PiecewiseLinear as PiecewiseLinear
+    from dladmm.terms.activations import QuantizedReLU as QuantizedReLU
+    from dladmm.terms.activations import ReLU as ReLU
+    from dladmm.terms.activations import ReLU6 as ReLU6
+    from dladmm.terms.activations import Sign as Sign
+    from dladmm.terms.activations import Smooth as Smooth
+    from dladmm.terms.activations import Step as Step
+    from dladmm.terms.activations import activations as activations
+    from dladmm.terms.layers import Dense as Dense
+    from dladmm.terms.layers import Layer as Layer
+    from dladmm.terms.layers import layers as layers
+    from dladmm.terms.losses import AbsoluteError as AbsoluteError
+    from dladmm.terms.losses import BinaryLogLoss as BinaryLogLoss
+    from dladmm.terms.losses import Hinge as Hinge
+    from dladmm.terms.losses import Huber as Huber
+    from dladmm.terms.losses import LogLoss as LogLoss
+    from dladmm.terms.losses import Loss as Loss
+    from dladmm.terms.losses import MultilabelHinge as MultilabelHinge
+    from dladmm.terms.losses import MultilabelLogLoss as MultilabelLogLoss
+    from dladmm.terms.losses import Poisson as Poisson
+    from dladmm.terms.losses import Quantile as Quantile
+    from dladmm.terms.losses import SquaredError as SquaredError
+    from dladmm.terms.losses import losses as losses
+    from dladmm.terms.regularizers import L1 as L1
+    from dladmm.terms.regularizers import L2 as L2
+    from dladmm.terms.regularizers import Box as Box
+    from dladmm.terms.regularizers import ElasticNet as ElasticNet
+    from dladmm.terms.regularizers import NonNegative as NonNegative
+    from dladmm.terms.regularizers import Regularizer as Regularizer
+    from dladmm.terms.regularizers import regularizers as regularizers
 
 respect_thread_limits()
 
@@ -40,6 +76,51 @@ _HOME = {
     "solve": "dladmm.core.solve",
 }
 
+# What a user plugs in, so that nobody imports from an inner room.
+_TERMS = {
+    "dladmm.terms.activations": (
+        "Activation",
+        "HardSigmoid",
+        "HardTanh",
+        "Identity",
+        "LeakyReLU",
+        "PiecewiseConstant",
+        "PiecewiseLinear",
+        "QuantizedReLU",
+        "ReLU",
+        "ReLU6",
+        "Sign",
+        "Smooth",
+        "Step",
+        "activations",
+    ),
+    "dladmm.terms.layers": ("Dense", "Layer", "layers"),
+    "dladmm.terms.losses": (
+        "AbsoluteError",
+        "BinaryLogLoss",
+        "Hinge",
+        "Huber",
+        "LogLoss",
+        "Loss",
+        "MultilabelHinge",
+        "MultilabelLogLoss",
+        "Poisson",
+        "Quantile",
+        "SquaredError",
+        "losses",
+    ),
+    "dladmm.terms.regularizers": (
+        "Box",
+        "ElasticNet",
+        "L1",
+        "L2",
+        "NonNegative",
+        "Regularizer",
+        "regularizers",
+    ),
+}
+_HOME |= {name: room for room, names in _TERMS.items() for name in names}
+
 __all__ = [*_HOME, "__version__"]
 
 
@@ -47,3 +128,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'dladmm' has no attribute {name!r}")
     return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

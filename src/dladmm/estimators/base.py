@@ -104,26 +104,69 @@ class DLADMMBase(BaseEstimator):
         super().__setstate__({k: v for k, v in state.items() if k != "_dladmm_version"})
 
     def save(self, path: Any) -> None:
-        """Write this model to one safetensors file, whole or not at all."""
+        """Write this model to one safetensors file, whole or not at all.
+
+        Parameters
+        ----------
+        path : str or path
+            Where to write it; an older file there is replaced at the end.
+        """
         from dladmm.estimators.model_files import save_model  # which imports the estimators
 
         save_model(path, self)
 
     @classmethod
     def load(cls, path: Any) -> Self:
-        """The model in a file; ModelFileError if it is damaged, foreign, newer or another kind."""
+        """The model in a file; ModelFileError if it is damaged, foreign, newer or another kind.
+
+        Parameters
+        ----------
+        path : str or path
+            A file that `save` or `dladmm fit` wrote.
+
+        Returns
+        -------
+        estimator
+            The fitted estimator.
+        """
         from dladmm.estimators.model_files import load_estimator
 
         return load_estimator(path, cls)
 
     def to_torch(self, dtype: Any = None) -> Any:
-        """An nn.Sequential that returns what predict_proba, or predict, returns."""
+        """The network as a PyTorch module; needs the extra `torch`.
+
+        Parameters
+        ----------
+        dtype : torch.dtype or None
+            Of its weights; theirs by default.
+
+        Returns
+        -------
+        torch.nn.Sequential
+            It returns what predict_proba, or predict, returns.
+        """
         from dladmm.export.torch_modules import to_torch  # PyTorch is an extra
 
         return to_torch(self, dtype)
 
     def to_onnx(self, path: Any, preprocessing: Any = None, *, dtype: str = "float64") -> list[str]:
-        """Write an ONNX file; returns what ONNX cannot do, in sentences."""
+        """Write the network as an ONNX file; needs the extra `onnx`.
+
+        Parameters
+        ----------
+        path : str or path
+            Where to write it.
+        preprocessing : mapping or None
+            What the command line learned about a table: the file then takes its raw columns.
+        dtype : "float64" or "float32"
+            What the file computes in.
+
+        Returns
+        -------
+        list of str
+            What ONNX cannot do, in sentences.
+        """
         from dladmm.export.onnx import to_onnx  # onnx is an extra
 
         return to_onnx(self, path, preprocessing, dtype=dtype)
