@@ -7,6 +7,7 @@ os.environ.setdefault("DLADMM_CACHE", "off")  # nothing is left in the cache of 
 import jax
 import numpy as np
 import pytest
+from browsing import browser  # noqa: F401  a fixture
 
 
 def pytest_configure(config):

@@ -15,7 +15,7 @@ ORDER = [
     {"terms"},
     {"core"},
     {"callbacks", "data", "io"},
-    {"export"},
+    {"export", "report"},
     {"estimators", "torch"},
     {"experiments"},
     {"bench"},

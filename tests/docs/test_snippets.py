@@ -1,4 +1,4 @@
-"""Every Python block of README, CONTRIBUTING and docs runs, page by page, in a folder of its own."""
+"""Every Python block of README, CONTRIBUTING and docs runs, page by page, in its own folder."""
 
 import contextlib
 import io
@@ -97,4 +97,5 @@ def test_commands_run_as_they_are_shown(page, tmp_path, monkeypatch):
     assert ran >= 2
     assert len(pd.read_csv("predicted.csv")) > 100
     pages = list(tmp_path.glob("*.html"))
-    assert pages and all(p.read_text(encoding="utf-8").startswith("<!doctype html>") for p in pages)
+    assert pages
+    assert all(p.read_text(encoding="utf-8").startswith("<!doctype html>") for p in pages)

@@ -2,19 +2,20 @@
 
 import math
 import os
-import shutil
 from itertools import combinations
 from pathlib import Path
 
 import pytest
+from browsing import opened
 from evaluation_records import RECORDS
 
 from dladmm.experiments.plots import plot_picture
 from dladmm.paper import records, reproduce
 from dladmm.paper.claims import claims_table
-from dladmm.paper.page import html_table, report_page
+from dladmm.paper.page import VERDICTS, report_page
 from dladmm.paper.panels import pictures
 from dladmm.paper.tables import claims_cells
+from dladmm.report.page import html_table
 
 pytestmark = pytest.mark.xdist_group("browser")  # one is enough
 PANELS = sum(len(picture.panels) for record in RECORDS.values() for picture in pictures(record))
@@ -35,7 +36,7 @@ def test_the_page_needs_no_network():
 def test_what_is_written_is_escaped():
     row = {"place": "Fig. 3(a)", "data": "<b>", "claim": "a < b", "paper": "&", "variant": "text",
            "ours": "<script>", "holds": False, "why": "a > b"}  # fmt: skip
-    html = html_table(claims_cells([row]))
+    html = html_table(claims_cells([row]), marks=VERDICTS)
     assert "<script>" not in html
     assert "a &lt; b" in html
     assert "does not hold" in html
@@ -66,62 +67,6 @@ def test_every_picture_is_a_png(piece, tmp_path):
         path = tmp_path / f"{picture.name}.png"
         plot_picture(picture, path)
         assert path.read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if chromium is None or driver is None:
-        pytest.skip("Debian's chromium and chromium-driver are not installed")
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for flag in (
-        "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-        "--no-first-run", "--disable-background-networking", "--disable-component-update",
-        "--disable-sync", "--window-size=1280,1000",
-    ):  # fmt: skip
-        options.add_argument(flag)
-    service = webdriver.ChromeService(driver)
-    # A driver that ends before it answers would be an error; it is ended by a signal anyway.
-    service.send_remote_shutdown_command = lambda: None
-    with webdriver.Chrome(options, service) as window:
-        window.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": LISTENER})
-        yield window
-
-
-# The browser's own log is read late and out of order; a listener set before the page's first script
-# has heard everything by the time the page is open.
-LISTENER = """
-window.complaints = [];
-const complain = (what) => window.complaints.push(String(what));
-for (const level of ["warn", "error"]) {
-  const say = console[level];
-  console[level] = (...words) => { complain(words.join(" ")); say.apply(console, words); };
-}
-addEventListener("error", (event) => complain(event.message || event.target.outerHTML), true);
-addEventListener("unhandledrejection", (event) => complain(event.reason));
-"""
-
-
-def opened(browser, path):
-    """What went wrong while the page opened: warnings, errors, files that were not found."""
-    from selenium.common.exceptions import WebDriverException
-    from selenium.webdriver.support.wait import WebDriverWait
-
-    address = path.resolve().as_uri()
-    browser.get(address)  # on a busy machine it comes back before the page is whole, or even there
-    whole = (
-        "return location.href === arguments[0] && document.readyState === 'complete'"
-        " && Array.isArray(window.complaints)"
-    )
-    patient = WebDriverWait(browser, timeout=60, ignored_exceptions=[WebDriverException])
-    patient.until(lambda window: window.execute_script(whole, address))
-    # What the page has put off until it was whole comes first.
-    return browser.execute_async_script(
-        "const done = arguments[0]; setTimeout(() => done(window.complaints), 0)"
-    )
 
 
 def test_it_opens_without_an_error_and_draws_every_figure(browser, tmp_path):

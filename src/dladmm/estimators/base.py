@@ -171,6 +171,43 @@ class DLADMMBase(BaseEstimator):
 
         return to_onnx(self, path, preprocessing, dtype=dtype)
 
+    def report(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        names: Sequence[str] | None = None,
+        image_shape: tuple[int, int] | None = None,
+        title: str = "",
+    ) -> Any:
+        """A page about this network on rows it was not trained on; needs the extra `compare`.
+
+        Scores beside a baseline, curves, confusion matrix or residuals, calibration, importance of
+        the columns, the worst mistakes, and the certificate in plain words.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, rows times columns
+            Rows that were not trained on.
+        y : array
+            What is to be predicted there.
+        names : sequence of str or None
+            Of the columns; those of a frame by default.
+        image_shape : tuple or None
+            Height and width, where a row is a grey picture: the worst mistakes are then shown.
+        title : str
+            Of the page.
+
+        Returns
+        -------
+        Report
+            `html` is the page, `save(path)` writes it; a notebook shows it.
+        """
+        from dladmm.report.model_report import report  # plotly is an extra
+
+        check_is_fitted(self)
+        return report(self, X, y, names=names, image_shape=image_shape, title=title)
+
     def _problem(
         self, n_features: int, n_outputs: int, is_whole: bool = True, **more: Any
     ) -> Problem:
