@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 from itertools import combinations
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from evaluation_records import RECORDS
 
 from dladmm.experiments.plots import plot_picture
 from dladmm.paper import records, reproduce
+from dladmm.paper.answers import LINES, told
 from dladmm.paper.claims import claims_table
 from dladmm.paper.page import VERDICTS, report_page
 from dladmm.paper.panels import pictures
@@ -31,6 +33,34 @@ def test_the_page_needs_no_network():
     assert 'src="http' not in page
     assert "http" not in head
     assert page.count('class="plotly-graph-div"') == PANELS == 18
+
+
+def test_it_opens_with_the_answer_and_folds_the_rows_away():
+    claims = claims_table(RECORDS)
+    page = page_of(RECORDS)
+    lead = page[page.index('<ol class="answer">') : page.index("</ol>")]
+    assert lead.count("<li>") == 5
+    held = sum(row["holds"] is True for row in claims)
+    assert f"{held} of {len(claims)} rows of claims hold" in lead
+    assert page.index('id="fig3"') < page.index('id="table2"') < page.index('id="claims"')
+    folds = re.findall(r"<summary>([^<]*): (\d+) of (\d+) rows hold</summary>", page)
+    assert [name for name, _, _ in folds][:2] == ["Figure 3", "Figure 4"]
+    assert sum(int(count) for _, _, count in folds) == len(claims)
+    assert sum(int(count) for _, count, _ in folds) == held
+
+
+def test_every_row_of_a_figure_is_asked_about_and_counts_follow_the_verdicts():
+    claims = claims_table(RECORDS)
+    asked = [row for line in LINES for one in line.questions for row in one.rows(claims)]
+    missed = {row["claim"] for row in claims if row["holds"] is not None and row not in asked}
+    rest = ("rate of", "exceptions", "for example", "ADMM rockets")
+    assert all(any(words in claim for words in rest) for claim in missed)
+    for line in LINES:
+        for holds, said in ((True, ": yes ("), (False, ": no (")):
+            text = told(line, [{**row, "holds": holds} for row in claims])
+            assert text.count(said) == len(line.questions)
+            assert (line.why in text) is (holds is False)
+        assert told(line, [{**row, "holds": None} for row in claims]) == f"{line.title}. No record."
 
 
 def test_what_is_written_is_escaped():
@@ -117,7 +147,7 @@ def test_a_real_reproduction_is_whole(browser):
     assert drawn_figures(browser) == PANELS
     cells = browser.execute_script(
         "return [...document.querySelectorAll('.claims tbody tr')]"
-        ".map(row => [row.cells[5].innerText, row.cells[6].innerText])"
+        ".map(row => [row.cells[5].textContent, row.cells[6].textContent])"
     )
     assert len(cells) > 40
     assert all(ours and verdict for ours, verdict in cells)

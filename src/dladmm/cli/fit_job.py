@@ -155,7 +155,14 @@ class FitJob:
                 figures = scored(estimator, learned, X, y, known, pooled=True)
                 where = out.nonzero()[0]
                 self.write_page(
-                    estimator, rows.preprocessing, X, y, known=known, rows=where, model=model
+                    estimator,
+                    rows.preprocessing,
+                    X,
+                    y,
+                    known=known,
+                    rows=where,
+                    model=model,
+                    unit=target.unit,
                 )
                 return figures
         except (ValueError, OSError, MemoryError, KeyboardInterrupt) as error:
@@ -175,6 +182,7 @@ class FitJob:
         known: Any,
         rows: Any = None,
         model: Any = None,
+        unit: str = "",
     ) -> None:
         """The report on these rows, where one was asked for."""
         if self.page is None:
@@ -194,6 +202,7 @@ class FitJob:
             seed=self.settings["random_state"],
             model=model,
             remarks=self.warnings,
+            unit=unit,
         )
         with saving(self.page, "the report"):
             written.save(self.page)

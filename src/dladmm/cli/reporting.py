@@ -29,6 +29,7 @@ def table_report(
     seed: Any,
     model: Any = None,
     remarks: list[str] | None = None,
+    unit: str = "",
 ) -> Report:
     """The page of `estimator` on these rows; `model` is the saved one where it is another."""
     target, specs = preprocessing.target, preprocessing.columns
@@ -53,7 +54,7 @@ def table_report(
         model=model,
         title=f"{target.name} of {source}",
         target=target.name,
-        unit=target.unit,
+        unit=unit,
         decode=target.decode,
         scale=target.scale,
         cells=cell,

@@ -5,14 +5,18 @@ from html import escape
 from typing import Any
 
 from dladmm.paper import settings as paper
+from dladmm.paper.answers import answer
 from dladmm.paper.claims import WORDS
 from dladmm.paper.panels import pictures
 from dladmm.paper.reproduce import best_rate
 from dladmm.paper.tables import claims_cells, seconds_tables, settings_cells
 from dladmm.paper.verdicts import Records, rises_in_a_row
 from dladmm.report.figures import curves, library
-from dladmm.report.page import Bold, Cell, Section, Table, document, html_table
+from dladmm.report.page import Bold, Cell, Section, Table, document, folded, html_table
 
+PLACES = {f"Fig. {k}": f"Figure {k}" for k in (3, 4, 5, 6)} | {
+    "5.1.3": "Section 5.1.3, the rates of the others"
+}
 VERDICTS: dict[Cell, str] = {WORDS[True]: "yes", WORDS[False]: "no"}
 TITLES = {
     "fig3": "Figure 3: convergence at rho = 1",
@@ -25,16 +29,19 @@ TITLES = {
 
 
 def report_page(records: Records, claims: Sequence[Mapping[str, Any]]) -> str:
-    """Claims, figures, tables, settings and versions of whatever records there are."""
+    """The answer, figures, tables, settings and versions of whatever records there are, and the
+    claims row by row for those who check."""
+    setting = " and ".join(sorted({record["scale"]["name"] for record in records.values()}))
+    lines = "".join(f"<li>{escape(line)}</li>" for line in answer(claims, setting))
     sections = {
-        "claims": ("Claims of Section 5", html_table(claims_cells(claims), "claims", VERDICTS)),
         **{piece: (title, _piece(records.get(piece))) for piece, title in TITLES.items()},
         "settings": ("Settings and versions", html_table(settings_cells(records))),
+        "claims": ("Claims of Section 5, row by row", _folded_claims(claims)),
     }
     return document(
         "dlADMM: the paper's evaluation, reproduced",
         "The evaluation of dlADMM (KDD 2019), reproduced",
-        f"<p>{escape(_summary(records, claims))}</p>",
+        f'<ol class="answer">{lines}</ol>',
         [
             Section(name, title, content, title.split(":")[0])
             for name, (title, content) in sections.items()
@@ -43,13 +50,18 @@ def report_page(records: Records, claims: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _summary(records: Records, rows: Sequence[Mapping[str, Any]]) -> str:
-    counts = {verdict: sum(row["holds"] is verdict for row in rows) for verdict in (True, False)}
-    empty = len(rows) - sum(counts.values())
-    setting = " and ".join(sorted({record["scale"]["name"] for record in records.values()}))
-    text = f"{counts[True]} of {len(rows)} rows of claims hold, {counts[False]} do not"
-    text += f", {empty} have no record" if empty else ""
-    return f"{setting.capitalize() or 'No'} setting. {text}. Every figure comes from a record."
+def _folded_claims(claims: Sequence[Mapping[str, Any]]) -> str:
+    """A fold for each figure and table, with how many of its rows hold."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for row in claims:
+        groups.setdefault(row["place"].split("(")[0], []).append(row)
+    folds = []
+    for place, rows in sorted(groups.items(), key=lambda group: group[0].startswith("5")):
+        held = sum(bool(row["holds"]) for row in rows)
+        name = PLACES.get(place, place)
+        table = html_table(claims_cells(rows), "claims", VERDICTS)
+        folds.append(folded(f"{name}: {held} of {len(rows)} rows hold", table))
+    return "".join(folds)
 
 
 def _piece(record: Mapping[str, Any] | None) -> str:

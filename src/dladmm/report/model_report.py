@@ -124,7 +124,8 @@ def _lead(
     """The answer first: figures that stand out, and a few sentences."""
     shown = sections.figure_text
     tiles = "".join(
-        f'<div class="tile"><b>{shown(score.value)}</b><span>{escape(score.name)}<br>'
+        f'<div class="tile"><b>{shown(score.value)}</b>'
+        f"<span>{escape(_in_unit(score.name, subject.unit))}<br>"
         f"{escape(score.words)}: {shown(score.baseline)}</span></div>"
         for score in scores
     )
@@ -138,3 +139,8 @@ def _lead(
         words.append(f"The column that matters most is {tested[0].name}.")
     words += [*subject.notes]
     return f'<div class="tiles">{tiles}</div>{listed(words)}'
+
+
+def _in_unit(name: str, unit: str) -> str:
+    """An error has the unit of the target; R2 has none."""
+    return f"{name} in {unit}" if unit and "error" in name else name

@@ -54,7 +54,10 @@ def scores_of(subject: Subject) -> list[measures.Score]:
 
 
 def figure_text(value: float | None) -> str:
-    return "—" if value is None or not math.isfinite(value) else f"{value:.4g}"
+    """Four digits, and no powers of ten where a number fits."""
+    if value is None or not math.isfinite(value):
+        return "—"
+    return f"{value:,.0f}" if 1_000 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
 def score_table(scores: Sequence[measures.Score]) -> str:
@@ -313,7 +316,7 @@ def _answer(subject: Subject, k: int) -> tuple[Cell, Cell]:
     y, predicted = subject.decode(subject.y)[k], subject.predicted[k]
     if not subject.classifies:
         shown = [
-            ", ".join(f"{value:.5g}" for value in np.atleast_1d(one)) for one in (y, predicted)
+            ", ".join(figure_text(value) for value in np.atleast_1d(one)) for one in (y, predicted)
         ]
         return shown[0], Bold(shown[1])
     if np.ndim(y):
