@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 CONSTRAINTS ?= constraints.txt
 FRESH := build/fresh
 
-.PHONY: demo test test-slow fuzz lint types wheel docs sbom bench constraints clean
+.PHONY: demo test test-slow fuzz lint types wheel docs gallery sbom bench constraints clean
 
 $(VENV)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -41,6 +41,10 @@ wheel: $(VENV)/ready
 # The site in build/site; a warning is an error. Nothing is fetched, neither here nor by a reader.
 docs: $(VENV)/ready
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
+# Runs the examples and writes their pages and pictures, which `make docs` takes as they are.
+gallery: $(VENV)/ready
+	$(BIN)/python docs/.site/gallery.py
 
 bench: $(VENV)/ready
 	$(BIN)/dladmm bench iteration

@@ -15,7 +15,7 @@ from dladmm.terms.activations import activations
 PAGES = sorted(
     str(path.relative_to(ROOT))
     for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md"))
-    if "```python" in path.read_text(encoding="utf-8")
+    if "```python" in path.read_text(encoding="utf-8") and path.parent.name != "gallery"
 )
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.M | re.S)
 # Pages whose commands are run too, in their order among the Python blocks.

@@ -60,7 +60,7 @@ def test_every_row_of_a_figure_is_asked_about_and_counts_follow_the_verdicts():
             text = told(line, [{**row, "holds": holds} for row in claims])
             assert text.count(said) == len(line.questions)
             assert (line.why in text) is (holds is False)
-        assert told(line, [{**row, "holds": None} for row in claims]) == f"{line.title}. No record."
+        assert told(line, [{**row, "holds": None} for row in claims]) == f"{line.title}: no record."
 
 
 def test_what_is_written_is_escaped():

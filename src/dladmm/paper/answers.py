@@ -96,4 +96,4 @@ def told(line: Line, claims: Sequence[Row]) -> str:
             word = "yes" if held == len(rows) else "no" if held == 0 else "in part"
             parts.append(f"{question.text}: {word} ({held} of {len(rows)})")
     why = "" if complete else f"; {line.why}"
-    return f"{line.title}. {', '.join(parts) or 'No record'}{why}."
+    return f"{line.title}: {', '.join(parts) or 'no record'}{why}."
