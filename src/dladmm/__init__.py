@@ -7,6 +7,8 @@ from dladmm._version import __version__
 from dladmm.engine.process import respect_thread_limits
 
 if TYPE_CHECKING:
+    from dladmm.callbacks.tracking import MLflow as MLflow
+    from dladmm.callbacks.tracking import TensorBoard as TensorBoard
     from dladmm.core.certificate import Certificate as Certificate
     from dladmm.core.options import Options as Options
     from dladmm.core.params import Params as Params
@@ -63,7 +65,9 @@ respect_thread_limits()
 _HOME = {
     "Certificate": "dladmm.core.certificate",
     "Checkpoints": "dladmm.io.checkpoints",
+    "MLflow": "dladmm.callbacks.tracking",
     "ModelFileError": "dladmm.io.model_file",
+    "TensorBoard": "dladmm.callbacks.tracking",
     "DLADMMClassifier": "dladmm.estimators",
     "DLADMMRegressor": "dladmm.estimators",
     "Options": "dladmm.core.options",

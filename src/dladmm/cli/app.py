@@ -21,7 +21,8 @@ app = typer.Typer(
     name="dladmm",
     help="Train neural networks: no learning rate, and a certificate for every run.",
     no_args_is_help=True,
-    add_completion=False,
+    epilog="Begin with: dladmm demo, then: dladmm fit table.csv --target column --out model"
+    " --report report.html. Every command has examples in its --help.",
     pretty_exceptions_enable=False,
 )
 

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import KW_ONLY, dataclass
+from html import escape
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -17,6 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dladmm._version import __version__
+from dladmm.callbacks.tracking import joined
 from dladmm.core.choice import chosen_engine
 from dladmm.core.memory import check_fits
 from dladmm.core.method import Method
@@ -31,7 +33,7 @@ from dladmm.core.options import (
 )
 from dladmm.core.params import Params
 from dladmm.core.predict import predict_output
-from dladmm.core.problem import Problem, chain
+from dladmm.core.problem import Problem, chain, sizes_of
 from dladmm.core.restored.mini_batch import Stream
 from dladmm.core.results import Result, Status
 from dladmm.core.solve import solve
@@ -42,7 +44,10 @@ from dladmm.engine.processes import over_processes, process_index, refused_toget
 from dladmm.estimators.posterior import posterior
 from dladmm.estimators.units import Units, as_they_are, is_on_disk, learned
 from dladmm.io.checkpoints import Checkpoints
+from dladmm.report.network import network_svg
+from dladmm.terms.activations import activations
 from dladmm.terms.layers import Dense, Layer
+from dladmm.terms.losses import losses
 from dladmm.terms.regularizers import L2, Evidence, Regularizer
 
 HeldOutRows = tuple[Any, np.ndarray, np.ndarray | None]  # rows, targets, weights
@@ -81,12 +86,34 @@ class DLADMMBase(BaseEstimator):
     devices: Any = None
     engine: str = DEFAULTS.engine
     checkpoints: Any = None
+    callbacks: Any = None
     verbose: bool = False
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    def _repr_html_inner(self) -> str:
+        """scikit-learn's page of the parameters, and of a fitted network its layers below."""
+        return str(super()._repr_html_inner()) + self._drawn_network()
+
+    def _repr_mimebundle_(self, **given: Any) -> Any:
+        bundle = super()._repr_mimebundle_(**given)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._drawn_network()
+        return bundle
+
+    def _drawn_network(self) -> str:
+        """The network and how its fit ended; nothing before a fit."""
+        if not hasattr(self, "coefs_"):
+            return ""
+        problem = self._problem_of(self.layers_)
+        names = [activations.name_of(one) or type(one).__name__ for one in problem.activations]
+        loss = losses.name_of(problem.loss) or type(problem.loss).__name__
+        drawing = network_svg(sizes_of(self.layers_), names, loss)
+        ended = f"{self.n_iter_} iterations, loss {self.loss_:.4g}: {self.message_}"
+        return f'<div style="margin-top:.5em">{drawing}<div>{escape(ended)}</div></div>'
 
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"_dladmm_version": __version__}
@@ -318,6 +345,7 @@ class DLADMMBase(BaseEstimator):
             held_out = (x_held, units.targets(y_held), weights_held)
         problem = dataclasses.replace(problem, loss=units.loss)
         X = units.inputs(X, dtype)
+        own_callbacks = [] if self.callbacks is None else [joined(self.callbacks)]
         with self._progress(max_iter, engine) as bar:
             result = solve(
                 problem,
@@ -328,7 +356,7 @@ class DLADMMBase(BaseEstimator):
                 options=options,
                 params=None if params is None else units.network_to_train(params),
                 stream=stream,
-                callback=bar,
+                callback=joined([bar, *own_callbacks] if bar else own_callbacks or None),
                 checkpoints=checkpoints,
             )
         own = float(X.shape[0] if sample_weight is None else sample_weight.sum())

@@ -117,7 +117,7 @@ def _parameters(estimator: Any) -> dict[str, Any]:
         )
         parameters["random_state"] = None
     # Of the machine that trained, not of the model.
-    parameters["devices"] = parameters["checkpoints"] = None
+    parameters["devices"] = parameters["checkpoints"] = parameters["callbacks"] = None
     return {name: encode(name, value) for name, value in parameters.items()}
 
 

@@ -81,6 +81,9 @@ class DLADMMRegressor(RegressorMixin, DLADMMBase):
         that should be done sooner.
     checkpoints : None, a folder or Checkpoints
         Where `fit` keeps its run, to go on with it after an interruption.
+    callbacks : None, callable or a list of them
+        Called with a Progress after each iteration, for example TensorBoard("runs"); one that
+        returns True ends the fit.
     verbose : bool
         Whether to show a progress bar.
 
