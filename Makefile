@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 CONSTRAINTS ?= constraints.txt
 FRESH := build/fresh
 
-.PHONY: demo test test-slow fuzz lint types wheel docs gallery sbom bench constraints clean
+.PHONY: demo test test-slow fuzz lint types wheel dist docs gallery sbom bench constraints clean
 
 $(VENV)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -37,6 +37,12 @@ types: $(VENV)/ready
 wheel: $(VENV)/ready
 	rm -rf dist
 	$(BIN)/python -m build --wheel --outdir dist .
+
+# What a release uploads: sdist and wheel, as the package index would refuse or take them.
+dist: $(VENV)/ready
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
 
 # The site in build/site; a warning is an error. Nothing is fetched, neither here nor by a reader.
 docs: $(VENV)/ready
