@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dladmm.core.solve import solve as solve
     from dladmm.estimators import DLADMMClassifier as DLADMMClassifier
     from dladmm.estimators import DLADMMRegressor as DLADMMRegressor
+    from dladmm.estimators.model_files import load_model as load_model
     from dladmm.io.checkpoints import Checkpoints as Checkpoints
     from dladmm.io.model_file import ModelFileError as ModelFileError
     from dladmm.terms.activations import Activation as Activation
@@ -77,6 +78,7 @@ _HOME = {
     "Result": "dladmm.core.results",
     "Status": "dladmm.core.results",
     "forward": "dladmm.core.params",
+    "load_model": "dladmm.estimators.model_files",
     "solve": "dladmm.core.solve",
 }
 
