@@ -72,3 +72,16 @@ def test_no_backpropagation_is_said_of_the_papers_method_alone():
                 said.append((page.name, "dladmm" in paragraph.lower()))
     assert ("README.md", True) in said
     assert all(of_dladmm for _, of_dladmm in said)
+
+
+REPOSITORY = re.compile(r"https://(?:github|raw\.githubusercontent)\.com/dladmm/dladmm/([^)\s]+)")
+
+
+def test_links_of_the_readme_hold_on_the_package_page_too():
+    """They are absolute, and lead to files that are there."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert [link for link in links if not link.startswith("https://")] == []
+    paths = [re.sub(r"^(blob/|tree/)?main/", "", path) for path in REPOSITORY.findall(text)]
+    assert len(paths) > 10
+    assert [path for path in paths if not (ROOT / path).exists()] == []
