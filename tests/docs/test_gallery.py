@@ -18,7 +18,6 @@ def test_every_script_is_in_the_gallery():
     assert (gallery.GALLERY / "index.md").read_text(encoding="utf-8") == gallery.index()
     known = json.loads((gallery.GALLERY / "gallery.json").read_text(encoding="utf-8"))
     assert set(known) == set(SCRIPTS)
-    assert sum(one["seconds"] for one in known.values()) < 180
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
