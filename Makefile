@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip
 CONSTRAINTS ?= constraints.txt
 FRESH := build/fresh
 
-.PHONY: demo test test-slow test-optimised fuzz lint types wheel sbom audit bench constraints lock clean
+.PHONY: demo test test-slow test-optimised fuzz lint types wheel dist docs gallery sbom audit bench constraints lock clean
 
 # Every file is checked against the locks. torch is fetched first, as which build pip takes is up to its
 # settings; the last line brings what a build for GPUs needs besides, which is not locked, or nothing.
@@ -52,6 +52,20 @@ types: $(VENV)/ready
 wheel: $(VENV)/ready
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation --wheel --outdir dist .
+
+# What a release uploads: sdist and wheel, as the package index would refuse or take them.
+dist: $(VENV)/ready
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+
+# The site in build/site; a warning is an error. Nothing is fetched, neither here nor by a reader.
+docs: $(VENV)/ready
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
+# Runs the examples and writes their pages and pictures, which `make docs` takes as they are.
+gallery: $(VENV)/ready
+	$(BIN)/python docs/.site/gallery.py
 
 bench: $(VENV)/ready
 	$(BIN)/dladmm bench iteration

@@ -8,6 +8,7 @@ os.environ.setdefault("DLADMM_CACHE", "off")  # nothing is left in the cache of 
 import jax
 import numpy as np
 import pytest
+from browsing import browser  # noqa: F401  a fixture
 
 # The tests' time is compilation, not computation: with these flags XLA compiles in a quarter of it.
 # Processes that a test starts compile as users' do; so does everything where XLA_FLAGS is set, be

@@ -16,7 +16,7 @@ ORDER = [
     {"network"},
     {"core"},
     {"callbacks", "data", "io"},
-    {"export"},
+    {"export", "report"},
     {"estimators", "torch"},
     {"experiments"},
     {"bench"},

@@ -50,9 +50,30 @@ def train(
 ) -> Result:
     """Minimise the loss of `module` on x and y from its current weights; they are changed in place.
 
-    y holds class indices (loss "log_loss", the last Linear giving one logit per class) or float
-    targets (loss "squared_error"); any other loss of the library may be given. `options` are the
-    fields of `dladmm.Options`; dtype follows the module unless given. Tensors may be on any device.
+    Parameters
+    ----------
+    module : torch.nn.Sequential
+        Linear layers with supported activations between them.
+    x : array or tensor
+        Inputs, a row for each sample; on any device.
+    y : array or tensor
+        Class indices (loss "log_loss", the last Linear giving one logit per class) or float targets
+        (loss "squared_error").
+    sample_weight : array, tensor or None
+        How much each sample counts.
+    loss : str, Loss or None
+        Any loss of the library; by default the one that y asks for.
+    regularizer : str, Regularizer or a list with one per layer
+        For example L1(1e-3).
+    callback : callable or None
+        Called with a Progress after each iteration; True ends the run.
+    **options : object
+        The fields of `dladmm.Options`; dtype follows the module unless given.
+
+    Returns
+    -------
+    Result
+        Why the run ended, its records and its certificate.
     """
     linears, terms = _network(module)
     known = set(Options.__dataclass_fields__)

@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 
 from dladmm.data.columns import column_from_series, table_from_arrays
+from dladmm.data.preprocessing import TablePreprocessor
 from dladmm.data.tables import read_table
 
 HEADER = 'größe,"say ""hi"", ok",città,sì\n'
@@ -276,3 +277,16 @@ def test_a_missing_column_names_close_matches():
         table.column("X1")
     with pytest.raises(ValueError, match="expected one of 'x0', 'x1', 'x2'"):
         table.column("species")
+
+
+@pytest.mark.parametrize(("price", "km"), [("7.840,66 €", 237_615), ("7,840.66 €", 237.615)])
+def test_money_says_which_decimal_mark_a_file_has(tmp_path, price, km):
+    """A thousand kilometres are not one where the prices beside them have a decimal comma."""
+    path = written(tmp_path, "km;price\n" + f"237.615;{price}\n512;{price}\n" * 20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        preprocessing = TablePreprocessor.fit(read_table(path), "price")
+        inputs = preprocessing.transform(read_table(path))
+    (spec,) = preprocessing.columns
+    assert inputs[0, 0] * spec.scale + spec.mean == pytest.approx(km)
+    assert inputs[1, 0] * spec.scale + spec.mean == pytest.approx(512)

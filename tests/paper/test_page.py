@@ -2,19 +2,22 @@
 
 import math
 import os
-import shutil
+import re
 from itertools import combinations
 from pathlib import Path
 
 import pytest
+from browsing import opened
 from evaluation_records import RECORDS
 
 from dladmm.experiments.plots import plot_picture
 from dladmm.paper import records, reproduce
+from dladmm.paper.answers import LINES, told
 from dladmm.paper.claims import claims_table
-from dladmm.paper.page import html_table, report_page
+from dladmm.paper.page import VERDICTS, report_page
 from dladmm.paper.panels import pictures
 from dladmm.paper.tables import claims_cells
+from dladmm.report.page import html_table
 
 pytestmark = pytest.mark.xdist_group("browser")  # one is enough
 PANELS = sum(len(picture.panels) for record in RECORDS.values() for picture in pictures(record))
@@ -32,10 +35,38 @@ def test_the_page_needs_no_network():
     assert page.count('class="plotly-graph-div"') == PANELS == 18
 
 
+def test_it_opens_with_the_answer_and_folds_the_rows_away():
+    claims = claims_table(RECORDS)
+    page = page_of(RECORDS)
+    lead = page[page.index('<ol class="answer">') : page.index("</ol>")]
+    assert lead.count("<li>") == 5
+    held = sum(row["holds"] is True for row in claims)
+    assert f"{held} of {len(claims)} rows of claims hold" in lead
+    assert page.index('id="fig3"') < page.index('id="table2"') < page.index('id="claims"')
+    folds = re.findall(r"<summary>([^<]*): (\d+) of (\d+) rows hold</summary>", page)
+    assert [name for name, _, _ in folds][:2] == ["Figure 3", "Figure 4"]
+    assert sum(int(count) for _, _, count in folds) == len(claims)
+    assert sum(int(count) for _, count, _ in folds) == held
+
+
+def test_every_row_of_a_figure_is_asked_about_and_counts_follow_the_verdicts():
+    claims = claims_table(RECORDS)
+    asked = [row for line in LINES for one in line.questions for row in one.rows(claims)]
+    missed = {row["claim"] for row in claims if row["holds"] is not None and row not in asked}
+    rest = ("rate of", "exceptions", "for example", "ADMM rockets")
+    assert all(any(words in claim for words in rest) for claim in missed)
+    for line in LINES:
+        for holds, said in ((True, ": yes ("), (False, ": no (")):
+            text = told(line, [{**row, "holds": holds} for row in claims])
+            assert text.count(said) == len(line.questions)
+            assert (line.why in text) is (holds is False)
+        assert told(line, [{**row, "holds": None} for row in claims]) == f"{line.title}: no record."
+
+
 def test_what_is_written_is_escaped():
     row = {"place": "Fig. 3(a)", "data": "<b>", "claim": "a < b", "paper": "&", "variant": "text",
            "ours": "<script>", "holds": False, "why": "a > b"}  # fmt: skip
-    html = html_table(claims_cells([row]))
+    html = html_table(claims_cells([row]), marks=VERDICTS)
     assert "<script>" not in html
     assert "a &lt; b" in html
     assert "does not hold" in html
@@ -66,62 +97,6 @@ def test_every_picture_is_a_png(piece, tmp_path):
         path = tmp_path / f"{picture.name}.png"
         plot_picture(picture, path)
         assert path.read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if chromium is None or driver is None:
-        pytest.skip("Debian's chromium and chromium-driver are not installed")
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for flag in (
-        "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-        "--no-first-run", "--disable-background-networking", "--disable-component-update",
-        "--disable-sync", "--window-size=1280,1000",
-    ):  # fmt: skip
-        options.add_argument(flag)
-    service = webdriver.ChromeService(driver)
-    # A driver that ends before it answers would be an error; it is ended by a signal anyway.
-    service.send_remote_shutdown_command = lambda: None
-    with webdriver.Chrome(options, service) as window:
-        window.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": LISTENER})
-        yield window
-
-
-# The browser's own log is read late and out of order; a listener set before the page's first script
-# has heard everything by the time the page is open.
-LISTENER = """
-window.complaints = [];
-const complain = (what) => window.complaints.push(String(what));
-for (const level of ["warn", "error"]) {
-  const say = console[level];
-  console[level] = (...words) => { complain(words.join(" ")); say.apply(console, words); };
-}
-addEventListener("error", (event) => complain(event.message || event.target.outerHTML), true);
-addEventListener("unhandledrejection", (event) => complain(event.reason));
-"""
-
-
-def opened(browser, path):
-    """What went wrong while the page opened: warnings, errors, files that were not found."""
-    from selenium.common.exceptions import WebDriverException
-    from selenium.webdriver.support.wait import WebDriverWait
-
-    address = path.resolve().as_uri()
-    browser.get(address)  # on a busy machine it comes back before the page is whole, or even there
-    whole = (
-        "return location.href === arguments[0] && document.readyState === 'complete'"
-        " && Array.isArray(window.complaints)"
-    )
-    patient = WebDriverWait(browser, timeout=60, ignored_exceptions=[WebDriverException])
-    patient.until(lambda window: window.execute_script(whole, address))
-    # What the page has put off until it was whole comes first.
-    return browser.execute_async_script(
-        "const done = arguments[0]; setTimeout(() => done(window.complaints), 0)"
-    )
 
 
 def test_it_opens_without_an_error_and_draws_every_figure(browser, tmp_path):
@@ -172,7 +147,7 @@ def test_a_real_reproduction_is_whole(browser):
     assert drawn_figures(browser) == PANELS
     cells = browser.execute_script(
         "return [...document.querySelectorAll('.claims tbody tr')]"
-        ".map(row => [row.cells[5].innerText, row.cells[6].innerText])"
+        ".map(row => [row.cells[5].textContent, row.cells[6].textContent])"
     )
     assert len(cells) > 40
     assert all(ours and verdict for ours, verdict in cells)

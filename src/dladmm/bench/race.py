@@ -18,11 +18,12 @@ from typing import Any
 from dladmm.data.datasets import Dataset
 from dladmm.experiments import baselines
 from dladmm.experiments.machine import describe_machine
-from dladmm.experiments.plots import BLUE, CLOCK, GREY, OTHERS, Line, Panel, Picture, plot_picture
+from dladmm.experiments.plots import CLOCK, plot_picture
 from dladmm.experiments.rivals import ADAM, RIVALS, rival
 from dladmm.experiments.setup import Setup, image_setup
 from dladmm.experiments.timing import timed
 from dladmm.io.files import write_file
+from dladmm.report.panels import BLUE, GREY, OTHERS, Line, Panel, Picture
 
 FULL_RATES = (1e-3, 3e-3, 1e-2)
 MINI_RATES, MINI_BATCHES = (1e-3, 3e-3), (128, 512)

@@ -19,9 +19,10 @@ from dladmm.engine.process import return_large_arrays
 
 app = typer.Typer(
     name="dladmm",
-    help="Train neural networks by alternating minimisation: no learning rate, a certificate.",
+    help="Train neural networks: no learning rate, and a certificate for every run.",
     no_args_is_help=True,
-    add_completion=False,
+    epilog="Begin with: dladmm demo, then: dladmm fit table.csv --target column --out model"
+    " --report report.html. A command's own --help has its options.",
     pretty_exceptions_enable=False,
 )
 
@@ -38,10 +39,10 @@ def root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Train neural networks by alternating minimisation: no learning rate, a certificate."""
+    """Train neural networks: no learning rate, and a certificate for every run."""
 
 
-@app.command()
+@app.command(short_help="Train on handwritten digits, and see a certificate.")
 def demo(
     as_json: AsJson = False,
     figure: Annotated[Path, typer.Option(help="Where to write the curves (PNG).")] = Path(
@@ -68,11 +69,21 @@ def demo(
 
 
 app.add_typer(bench_app, name="bench")
-for command in (fit, predict, compare, reproduce, inspect):
-    app.command()(command)
+# One line each, so that `dladmm --help` fits a screen.
+for command, line in (
+    (fit, "Train a network on a table and write it to a file."),
+    (predict, "Predict each row of a table with a model."),
+    (inspect, "Say what a model file holds."),
+    (compare, "Run methods side by side on the same rows."),
+    (reproduce, "Reproduce the paper's evaluation, claim by claim."),
+):
+    app.command(short_help=line)(command)
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@app.command(
+    short_help="Run a fit as several processes of this machine.",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)
 def launch(
     context: typer.Context,
     num_processes: Annotated[

@@ -55,6 +55,13 @@ def fit(
         float,
         typer.Option(help="The part of the rows held out for a score; 0 holds none out."),
     ] = TEST_SIZE,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.html",
+            help="A page to look at, on the rows held out: scores, curves, mistakes, columns.",
+        ),
+    ] = None,
     hidden: Annotated[
         str, typer.Option(help="Units of the hidden layers, such as 256,128.")
     ] = ",".join(map(str, HIDDEN)),
@@ -131,8 +138,10 @@ def fit(
         raise ValueError(f"--test-size {test_size:g} is not valid; expected a part, from 0 to 1")
     check_writable(out, "--out", keep=[data, *([] if target is None else [target])])
     join(coordinator, num_processes, process_id)
+    if report is not None:
+        check_report(report, out, data, test_size)
     source = (data, target, data_dir, task, drop or [], test_size)
-    job = FitJob(*source, settings, out, as_json, network)
+    job = FitJob(*source, settings, out, as_json, network, report)
     with listening(), claimed(out, "--out"):
         try:
             settings["checkpoints"] = checkpoints(
@@ -149,6 +158,21 @@ def fit(
             raise typer.Exit(128 + job.interrupted_by)
         if job.ran_out:
             raise typer.Exit(1)
+
+
+def check_report(report: Path, out: Path, data: str, test_size: float) -> None:
+    """ValueError where no report can be made, before anything is trained."""
+    import dladmm.report.figures  # noqa: F401  says how to install what draws
+    from dladmm.data.datasets import NAMES
+    from dladmm.engine.processes import process_count
+
+    check_writable(report, "--report", keep=[data])
+    if report.resolve() == out.resolve():
+        raise ValueError(f"--report {report} is --out as well; expected another file")
+    if test_size == 0 and data not in NAMES:
+        raise ValueError("--report needs rows held out; expected --test-size above 0")
+    if process_count() > 1:
+        raise ValueError("--report is for one process; expected a fit without --num-processes")
 
 
 def checkpoints(folder: Path | None, every: int | None, minutes: float | None, resume: bool) -> Any:

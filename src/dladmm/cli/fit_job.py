@@ -39,9 +39,11 @@ class FitJob:
     out: Path
     as_json: bool
     network: str | None = None  # a preset's name, or a file
+    page: Path | None = None  # where to write the report
     warnings: list[str] = field(default_factory=list)
     interrupted_by: int = 0  # the signal that ended it, the model being saved
     ran_out: bool = False  # of memory, the model being saved
+    page_written: bool = False
 
     def run(self) -> dict[str, Any] | None:
         """How the training ended, as plain values; None in any process but the first."""
@@ -62,7 +64,9 @@ class FitJob:
                 scores["held_out"] = None
                 ended = estimator.status_ not in BROKEN_OFF and not asked_to_end()
                 if ended and not self.interrupted_by:
-                    scores["held_out"] = self.held_out(reading, target, Path(folder), first)
+                    scores["held_out"] = self.held_out(
+                        reading, target, Path(folder), first, estimator
+                    )
             self.interrupted_by = self.interrupted_by or asked_to_end()
             self.ran_out = estimator.status_ == Status.MEMORY
         return self.record(estimator, target, scores) if first else None
@@ -121,10 +125,11 @@ class FitJob:
             if rows.test is not None:
                 test = encoded(rows.preprocessing, rows.test)
                 scores["test"] = scored(estimator, target, *test, known)
+                self.write_page(estimator, rows.preprocessing, *test, known=known)
         return scores
 
     def held_out(
-        self, reading: Reading, target: Target, folder: Path, first: bool
+        self, reading: Reading, target: Target, folder: Path, first: bool, model: Any
     ) -> dict[str, Any] | None:
         """Figures on rows that another network has not seen, trained on the others like the model.
 
@@ -154,13 +159,61 @@ class FitJob:
                 # Classes as the model has them; numbers in the scale of this network.
                 known = reading.targets(target if target.classes else learned, others)
                 X, y = reading.scored_rows(rows.preprocessing, out, folder, rows.X.dtype)
-                return scored(estimator, learned, X, y, known, pooled=True)
+                figures = scored(estimator, learned, X, y, known, pooled=True)
+                where = out.nonzero()[0]
+                self.write_page(
+                    estimator,
+                    rows.preprocessing,
+                    X,
+                    y,
+                    known=known,
+                    rows=where,
+                    model=model,
+                    unit=target.unit,
+                )
+                return figures
         except (ValueError, OSError, MemoryError, KeyboardInterrupt) as error:
             why = sentence(error) or "interrupted; the model of all rows is saved"
             if first:
                 self.warnings.append(f"no held-out score: {why}")
                 print_message(self.warnings[-1])
             return None
+
+    def write_page(
+        self,
+        estimator: Any,
+        preprocessing: TablePreprocessor,
+        X: Any,
+        y: Any,
+        *,
+        known: Any,
+        rows: Any = None,
+        model: Any = None,
+        unit: str = "",
+    ) -> None:
+        """The report on these rows, where one was asked for."""
+        if self.page is None:
+            return
+        import numpy as np
+
+        from dladmm.cli.reporting import table_report
+
+        written = table_report(
+            estimator,
+            preprocessing,
+            X,
+            y,
+            known=known,
+            rows=np.arange(len(y)) if rows is None else rows,
+            source=self.data,
+            seed=self.settings["random_state"],
+            model=model,
+            remarks=self.warnings,
+            unit=unit,
+        )
+        with saving(self.page, "the report"):
+            written.save(self.page)
+        self.page_written = True
 
     def record(self, estimator: Any, target: Target, scores: dict[str, Any]) -> dict[str, Any]:
         from dladmm.cli.scoring import finite, main_score
@@ -181,6 +234,7 @@ class FitJob:
             **{f"{part}_score": main_score(figures) for part, figures in scores.items()},
             **scores,
             "model": str(self.out),
+            "report": str(self.page) if self.page_written else None,
             "warnings": self.warnings,
             "summary": estimator.certificate_.summary(),
         }
@@ -202,6 +256,8 @@ class FitJob:
             for text in comparison(figures, record["unit"]) if figures else ():
                 typer.echo(f"{label} {text} (on {figures['rows']} rows not seen in training)")
         typer.echo(f"\n{record['summary']}\n\nmodel: {record['model']}")
+        if record["report"]:
+            typer.echo(f"report: {record['report']}")
 
 
 def named_network(text: str, source: Source, outputs: int) -> Any:

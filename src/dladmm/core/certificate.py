@@ -15,8 +15,50 @@ RISE_TOLERANCE = {"float64": 1e-10, "float32": 1e-5}
 class Certificate:
     """Which conditions of the theory held, what was observed, and what follows from both.
 
-    Quantities a method does not have are NaN; `accepted` is the share of iterations whose step
-    passed the safeguard, which only restored sweeps have. `objective` is what `rises` counts.
+    Quantities a method does not have are NaN.
+
+    Parameters
+    ----------
+    method, status : str
+        The algorithm, and why the run ended.
+    n_iter : int
+        How many iterations, or epochs, there were.
+    rho, nu : float
+        The penalties at the end.
+    lipschitz : float
+        H, the Lipschitz constant of the loss's gradient; infinite where there is none.
+    rho_exceeds_2H : bool
+        Whether the condition of the paper's theorems holds.
+    lemma2_at_start : bool
+        Whether the dual began at minus the gradient.
+    lemma2_violation : float
+        The largest |grad R + u| since.
+    rises : int
+        How often the objective rose, its constants being the same.
+    largest_rise : float
+        The largest of them, as a part of the value.
+    first_rise : int or None
+        The iteration of the first.
+    rise_tolerance : float
+        What counts as rounding, as a part of the value.
+    sufficient_descent : bool or None
+        Whether the descent of Property 2 was met in every iteration; None where it is not claimed.
+    least_C2 : float
+        The least constant it was met with.
+    c_k, k_c_k : float
+        The sequence of Theorem 3 at the end, and times the number of iterations.
+    subgradient_norm : float
+        The norm of the smallest subgradient at the end.
+    residual : float
+        How far the constraint of the outputs is from being met.
+    gap : float
+        The network's own loss minus the one of the relaxed variables, per sample.
+    accepted : float
+        The share of iterations whose step passed the safeguard, which only restored sweeps have.
+    theorems : dict of str
+        What follows, theorem by theorem, in words.
+    objective, unit : str
+        What `rises` counts the rises of, and what `n_iter` counts.
     """
 
     method: str

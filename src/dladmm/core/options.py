@@ -20,27 +20,62 @@ FIXED_ALPHA = 1e-4  # where the evidence does not apply
 class Options:
     """How to solve. Penalties are per sample: they do not depend on the number of samples.
 
-    rho: None is 0.1 for classes and 3H for numbers. init: where the weights start; "auto" is the
-    method's own choice. dual_start: "gradient" for u = -grad R(z_L), which Lemma 2 needs; "zero"
-    as in the authors' code; "auto" takes the gradient where rho > 2H.
-
-    The run ends once the training loss, or the held-out score if there is one, has not gained `tol`
-    for `patience` iterations, and with `stop_at_noise` once the gradient is no larger than its
-    sampling noise, where the method records that; tol=None: neither. Where `residual_tol` is above
-    0 it also ends once the residual per output and the relative change of (W, b) have stayed below
-    it for `patience` iterations.
-
-    The real loss is recorded every `evaluate_every` iterations: it costs one forward pass, an
-    eighth of an iteration. Running products are recomputed every `refresh_every`. After a
-    non-finite value rho is raised tenfold, at most `max_recoveries` times. Restored sweeps use
-    neither penalties nor the options of subproblems, and record the real loss every time; with a
-    `batch_size` they work on mini-batches, an iteration is an epoch, and the loss is its mean;
-    "auto" takes a size from rows and width (`auto_size` in core/restored/batches.py). Their
-    `targets` are "first-order", by the derivative of an activation where it has one, or "closed",
-    by the paper's z update, for which none is taken. dtype: "auto" is float64 up to 10,000 numbers
-    in x, where it costs little, else float32. `devices` spreads the samples: a count, a list of JAX
-    devices, or a mesh with the one axis "data". engine: "numpy" computes at once, "jax" compiles
-    first; "auto" takes the one that should be done sooner (core/choice.py).
+    Parameters
+    ----------
+    method : "restored", "dladmm" or "admm"
+        Restored sweeps, the paper's method, or the one it is compared with. Restored sweeps use
+        neither penalties nor the options of subproblems, and record the real loss every time.
+    rho : float or None
+        Penalty of the output's constraint; None is 0.1 for classes and 3H for numbers.
+    nu : float
+        Penalty of the hidden layers' constraints.
+    rho_schedule, nu_schedule : str or Schedule
+        "constant", "paper" or "adaptive".
+    step_rule : str or StepRule
+        How theta and tau are found: "closed-form", "matrix" or "backtracking".
+    zl_solver : "newton", "fista" or "authors"
+        How z_L is solved for.
+    targets : "first-order" or "closed"
+        What restored sweeps move a layer towards: by the derivative of an activation where it has
+        one, or by the paper's z update, for which none is taken.
+    init : "auto", "scaled", "he" or "paper"
+        Where the weights start; "auto" is the method's own choice.
+    dual_start : "auto", "gradient" or "zero"
+        "gradient" for u = -grad R(z_L), which Lemma 2 needs; "zero" as in the authors' code;
+        "auto" takes the gradient where rho > 2H.
+    batch_size : int, "auto" or None
+        Restored sweeps work on mini-batches of so many rows, an iteration is an epoch and the loss
+        its mean; "auto" takes a size from rows and width (`auto_size` in
+        core/restored/batches.py).
+    max_iter : int
+        The most iterations, or epochs.
+    tol : float or None
+        The run ends once the training loss, or the held-out score if there is one, has not gained
+        this for `patience` iterations; None: neither this nor `stop_at_noise` ends it.
+    patience : int
+        How many iterations `tol` and `residual_tol` wait for.
+    stop_at_noise : bool
+        Whether to end once the gradient is no larger than its sampling noise, where the method
+        records that.
+    residual_tol : float
+        Where it is above 0, the run also ends once the residual per output and the relative change
+        of (W, b) have stayed below it for `patience` iterations.
+    evaluate_every : int
+        The real loss is recorded every so many iterations: it costs one forward pass, an eighth of
+        an iteration.
+    refresh_every : int
+        Running products are recomputed every so many iterations.
+    max_recoveries : int
+        After a non-finite value rho is raised tenfold, at most so many times.
+    seed : int
+        For the weights to start from and the order of mini-batches.
+    dtype : "auto", "float32" or "float64"
+        "auto" is float64 up to 10,000 numbers in x, where it costs little, else float32.
+    devices : None, int, list of JAX devices or mesh
+        What the samples are spread over; a mesh has the one axis "data".
+    engine : "auto", "numpy" or "jax"
+        NumPy computes at once, JAX compiles first; "auto" takes the one that should be done sooner
+        (core/choice.py).
     """
 
     method: str = "restored"

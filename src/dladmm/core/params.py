@@ -8,7 +8,15 @@ from dladmm.engine.arrays import Array
 
 
 class Params(NamedTuple):
-    """The network itself, as JAX or NumPy arrays."""
+    """The network itself, as JAX or NumPy arrays.
+
+    Attributes
+    ----------
+    W : tuple of array
+        The weights of each layer, outputs times inputs.
+    b : tuple of array
+        The biases of each layer.
+    """
 
     W: tuple[Any, ...]
     b: tuple[Any, ...]
@@ -51,7 +59,22 @@ def forward_pass(problem: Problem, params: Params, x: Array) -> tuple[list[Any],
 
 
 def forward(problem: Problem, params: Params, x: Array) -> Array:
-    """The network's output z_L for inputs x."""
+    """The network's output z_L for inputs x.
+
+    Parameters
+    ----------
+    problem : Problem
+        The layers and the activations between them.
+    params : Params
+        Their weights.
+    x : array
+        Inputs, a row for each sample.
+
+    Returns
+    -------
+    array
+        z_L, a row for each sample, before any link such as the softmax.
+    """
     a: list[Any] = []
     for l in range(problem.n_layers):
         a.append(pass_layer(problem, params, l, x, a).a)

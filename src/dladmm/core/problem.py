@@ -33,7 +33,19 @@ from dladmm.terms.regularizers import Regularizer, regularizers
 
 @dataclass(frozen=True)
 class Problem:
-    """The network (layers and the activations between them), its loss and its regularisers."""
+    """The network (layers and the activations between them), its loss and its regularisers.
+
+    Parameters
+    ----------
+    layers : tuple of Layer
+        From the inputs to the outputs.
+    activations : tuple of Activation
+        One after each layer but the last.
+    loss : Loss
+        Of the outputs.
+    regularizers : tuple of Regularizer
+        One for each layer.
+    """
 
     layers: tuple[Layer, ...]
     activations: tuple[Activation, ...]
@@ -135,8 +147,16 @@ class Problem:
     ) -> Problem:
         """A fully connected network with these layer sizes, inputs and outputs included.
 
-        `activation` and `regularizer` are one term for all layers or a list with one per layer
-        (one per hidden layer for activations); terms are names or instances.
+        Parameters
+        ----------
+        sizes : sequence of int
+            Inputs, units of each hidden layer, outputs.
+        activation : str, Activation, callable or a list
+            One for all hidden layers, or one for each.
+        loss : str or Loss
+            Of the outputs.
+        regularizer : str, Regularizer or a list
+            One for all layers, or one for each.
         """
         given = tuple(sizes) if isinstance(sizes, Iterable) else ()
         counts = [n for n in given if isinstance(n, Integral) and not isinstance(n, bool) and n > 0]
@@ -155,7 +175,19 @@ class Problem:
         loss: Any = "log_loss",
         regularizer: Any = "none",
     ) -> Problem:
-        """A network of these layers; the other terms as in `dense`."""
+        """A network of these layers; the other terms as in `dense`.
+
+        Parameters
+        ----------
+        layers : sequence of Layer
+            From the inputs to the outputs.
+        activation : str, Activation, callable or a list
+            One for all hidden layers, or one for each.
+        loss : str or Loss
+            Of the outputs.
+        regularizer : str, Regularizer or a list
+            One for all layers, or one for each.
+        """
         return cls(
             layers=tuple(layers),
             activations=_per_layer(activation, len(layers) - 1, activations.get),

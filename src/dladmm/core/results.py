@@ -30,6 +30,15 @@ class Progress:
     """What a callback sees after an iteration: its record and its network.
 
     A callback that returns True ends the run with status `stopped`.
+
+    Parameters
+    ----------
+    iteration, max_iter : int
+        Which iteration it was, of how many at most.
+    row : mapping
+        Its record: `train_loss`, `seconds` and whatever else the method records.
+    params : Params
+        The network after it.
     """
 
     iteration: int
@@ -45,12 +54,27 @@ Callback = Callable[[Progress], bool | None]
 class Result:
     """What a run leaves: the network, why it ended, its records and its certificate.
 
-    `params` is the last network, or the best one recorded if the run was interrupted, diverged or
-    ran out of memory.
-    `best_params` has the best held-out score, or the lowest training loss if there is none.
-    `history` maps names to one value per iteration; NaN where not sampled. `resumed_from` is how
-    many of them another run had made. `state` is the method's own, all variables included; None
-    where there was no memory for it.
+    Parameters
+    ----------
+    params : Params
+        The last network, or the best one recorded if the run was interrupted, diverged or ran out
+        of memory.
+    best_params : Params
+        The one with the best held-out score, or the lowest training loss if there is none.
+    status : Status
+        Why the run ended.
+    message : str
+        The same in a sentence.
+    n_iter : int
+        How many iterations there were.
+    history : dict of list
+        One value per iteration under each name; NaN where not sampled.
+    certificate : Certificate
+        What the run proves about itself.
+    resumed_from : int
+        How many of the iterations another run had made.
+    state : object
+        The method's own, all variables included; None where there was no memory for it.
     """
 
     params: Params

@@ -46,12 +46,46 @@ def solve(
 ) -> Result:
     """Minimise Problem 2 for this data, by `options.method`, from `params` or random weights.
 
-    y has one column per network output (one-hot rows for log_loss). `validation` is (x, y, weights
-    or None) of rows to score the network on, which then decide when the run ends and which network
-    is the best. Ctrl-C ends the run with the best network recorded so far. `stream` is the state
-    another run over mini-batches ended with: this one goes on from there, moments included.
-    `checkpoints`, such as `dladmm.Checkpoints`, keeps the run as it goes, and lets another call go
-    on with it to the same bits.
+    Ctrl-C ends the run with the best network recorded so far.
+
+    Parameters
+    ----------
+    problem : Problem
+        The network, its loss and its regularisers.
+    x, y : array
+        A row for each sample; y has one column per network output (one-hot rows for log_loss).
+    sample_weight : array or None
+        How much each sample counts.
+    validation : tuple or None
+        (x, y, weights or None) of rows to score the network on, which then decide when the run
+        ends and which network is the best.
+    options : Options or None
+        How to solve.
+    params : Params or None
+        The weights to start from; random ones by default.
+    stream : Stream or None
+        The state another run over mini-batches ended with: this one goes on from there, moments
+        included.
+    callback : callable or None
+        Called with a Progress after each iteration; True ends the run.
+    checkpoints : Checkpoints or None
+        Keeps the run as it goes, and lets another call go on with it to the same bits.
+
+    Returns
+    -------
+    Result
+        The network, why the run ended, its records and its certificate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dladmm import Options, Problem, solve
+    >>> x = np.random.default_rng(0).normal(size=(200, 3))
+    >>> y = np.maximum(x[:, :1], 0) - x[:, 1:2]
+    >>> problem = Problem.dense([3, 16, 1], loss="squared_error")
+    >>> result = solve(problem, x, y, options=Options(max_iter=50))
+    >>> result.certificate.rises
+    0
     """
     began = time.perf_counter()
     shape = _shape(x)

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 
 SUFFIXES = (".csv", ".tsv", ".txt")
 COMPRESSED = (".gz", ".bz2", ".xz", ".zip")
+SIGNS = "$€£¥₹% \t\u00a0"
 # Bytes from which separator and decimal mark are found out; more where a header is longer.
 _SAMPLES = (1 << 18, 1 << 22, 1 << 26)
 _BLOCK = 1 << 20
@@ -221,10 +222,14 @@ def _rows(text: str, separator: str, cut: bool, spaces: bool = False) -> list[li
 
 
 def _decimal(cells: Iterator[str]) -> str:
-    """The decimal mark of most cells that leave no doubt; 1,234 and 1.234 do."""
+    """The decimal mark of most cells that leave no doubt; 1,234 and 1.234 do.
+
+    Signs of money and percent are no part of a number: 7.840,66 € leaves none.
+    """
     counts = {".": 0, ",": 0}
     for cell in cells:
-        found = re.fullmatch(r"[+\-]?[\d.]*(,)\d+|[+\-]?[\d,]*(\.)\d+", cell.strip())
-        if found and not re.fullmatch(r"[+\-]?[1-9]\d{0,2}[.,]\d{3}", cell.strip()):
+        bare = cell.strip(SIGNS)
+        found = re.fullmatch(r"[+\-]?[\d.]*(,)\d+|[+\-]?[\d,]*(\.)\d+", bare)
+        if found and not re.fullmatch(r"[+\-]?[1-9]\d{0,2}[.,]\d{3}", bare):
             counts[found[1] or found[2]] += 1
     return max(counts, key=lambda mark: counts[mark])

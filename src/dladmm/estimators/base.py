@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import KW_ONLY, dataclass
+from html import escape
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,6 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dladmm._version import __version__
+from dladmm.callbacks.tracking import joined
 from dladmm.core.choice import chosen_engine
 from dladmm.core.memory import check_fits
 from dladmm.core.method import Method
@@ -31,7 +33,7 @@ from dladmm.core.options import (
 )
 from dladmm.core.params import Params
 from dladmm.core.predict import predict_output
-from dladmm.core.problem import Problem, chain
+from dladmm.core.problem import Problem, chain, sizes_of
 from dladmm.core.restored.mini_batch import Stream
 from dladmm.core.results import Result, Status
 from dladmm.core.solve import solve
@@ -44,7 +46,10 @@ from dladmm.estimators.samples import as_rows
 from dladmm.estimators.units import Units, as_they_are, is_on_disk, learned
 from dladmm.network import Network
 from dladmm.network.graph import INPUT
+from dladmm.report.network import network_svg
+from dladmm.terms.activations import activations
 from dladmm.terms.layers import Dense, Joined, Layer
+from dladmm.terms.losses import losses
 from dladmm.terms.regularizers import L2, Evidence, Regularizer
 
 if TYPE_CHECKING:
@@ -87,12 +92,34 @@ class DLADMMBase(BaseEstimator):
     devices: Any = None
     engine: str = DEFAULTS.engine
     checkpoints: Any = None
+    callbacks: Any = None
     verbose: bool = False
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    def _repr_html_inner(self) -> str:
+        """scikit-learn's page of the parameters, and of a fitted network its layers below."""
+        return str(super()._repr_html_inner()) + self._drawn_network()
+
+    def _repr_mimebundle_(self, **given: Any) -> Any:
+        bundle = super()._repr_mimebundle_(**given)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._drawn_network()
+        return bundle
+
+    def _drawn_network(self) -> str:
+        """The network and how its fit ended; nothing before a fit."""
+        if not hasattr(self, "coefs_"):
+            return ""
+        problem = self._problem_of(self.layers_)
+        names = [activations.name_of(one) or type(one).__name__ for one in problem.activations]
+        loss = losses.name_of(problem.loss) or type(problem.loss).__name__
+        drawing = network_svg(sizes_of(self.layers_), names, loss)
+        ended = f"{self.n_iter_} iterations, loss {self.loss_:.4g}: {self.message_}"
+        return f'<div style="margin-top:.5em">{drawing}<div>{escape(ended)}</div></div>'
 
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"_dladmm_version": __version__}
@@ -110,29 +137,109 @@ class DLADMMBase(BaseEstimator):
         super().__setstate__({k: v for k, v in state.items() if k != "_dladmm_version"})
 
     def save(self, path: Any) -> None:
-        """Write this model to one safetensors file, whole or not at all."""
+        """Write this model to one safetensors file, whole or not at all.
+
+        Parameters
+        ----------
+        path : str or path
+            Where to write it; an older file there is replaced at the end.
+        """
         from dladmm.estimators.model_files import save_model  # which imports the estimators
 
         save_model(path, self)
 
     @classmethod
     def load(cls, path: Any) -> Self:
-        """The model in a file; ModelFileError if it is damaged, foreign, newer or another kind."""
+        """The model in a file; ModelFileError if it is damaged, foreign, newer or another kind.
+
+        Parameters
+        ----------
+        path : str or path
+            A file that `save` or `dladmm fit` wrote.
+
+        Returns
+        -------
+        estimator
+            The fitted estimator.
+        """
         from dladmm.estimators.model_files import load_estimator
 
         return load_estimator(path, cls)
 
     def to_torch(self, dtype: Any = None) -> Any:
-        """An nn.Sequential that returns what predict_proba, or predict, returns."""
+        """The network as a PyTorch module; needs the extra `torch`.
+
+        Parameters
+        ----------
+        dtype : torch.dtype or None
+            Of its weights; theirs by default.
+
+        Returns
+        -------
+        torch.nn.Sequential
+            It returns what predict_proba, or predict, returns.
+        """
         from dladmm.export.torch_modules import to_torch  # PyTorch is an extra
 
         return to_torch(self, dtype)
 
     def to_onnx(self, path: Any, preprocessing: Any = None, *, dtype: str = "float64") -> list[str]:
-        """Write an ONNX file; returns what ONNX cannot do, in sentences."""
+        """Write the network as an ONNX file; needs the extra `onnx`.
+
+        Parameters
+        ----------
+        path : str or path
+            Where to write it.
+        preprocessing : mapping or None
+            What the command line learned about a table: the file then takes its raw columns.
+        dtype : "float64" or "float32"
+            What the file computes in.
+
+        Returns
+        -------
+        list of str
+            What ONNX cannot do, in sentences.
+        """
         from dladmm.export.onnx import to_onnx  # onnx is an extra
 
         return to_onnx(self, path, preprocessing, dtype=dtype)
+
+    def report(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        names: Sequence[str] | None = None,
+        image_shape: tuple[int, int] | None = None,
+        title: str = "",
+    ) -> Any:
+        """A page about this network on rows it was not trained on; needs the extra `compare`.
+
+        Scores beside a baseline, curves, confusion matrix or residuals, calibration, importance of
+        the columns, the worst mistakes, and the certificate in plain words.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, rows times columns
+            Rows that were not trained on.
+        y : array
+            What is to be predicted there.
+        names : sequence of str or None
+            Of the columns; those of a frame by default.
+        image_shape : tuple or None
+            Height and width, where a row is a grey picture: the worst mistakes are then shown.
+        title : str
+            Of the page.
+
+        Returns
+        -------
+        Report
+            `html` is the page, `save(path)` writes it; a notebook shows it.
+        """
+        from dladmm.report.model_report import report  # plotly is an extra
+
+        check_is_fitted(self)
+        return report(self, X, y, names=names, image_shape=image_shape, title=title)
 
     def _problem(
         self, n_features: int, n_outputs: int, is_whole: bool = True, **more: Any
@@ -272,6 +379,7 @@ class DLADMMBase(BaseEstimator):
             held_out = (x_held, units.targets(y_held), weights_held)
         problem = dataclasses.replace(problem, loss=units.loss)
         X = units.inputs(X, dtype).reshape(len(X), *problem.in_shape)
+        own_callbacks = [] if self.callbacks is None else [joined(self.callbacks)]
         with self._progress(max_iter, engine) as bar:
             result = solve(
                 problem,
@@ -282,7 +390,7 @@ class DLADMMBase(BaseEstimator):
                 options=options,
                 params=None if params is None else units.network_to_train(problem, params),
                 stream=stream,
-                callback=bar,
+                callback=joined([bar, *own_callbacks] if bar else own_callbacks or None),
                 checkpoints=checkpoints,
             )
         own = float(X.shape[0] if sample_weight is None else sample_weight.sum())

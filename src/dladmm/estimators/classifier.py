@@ -50,7 +50,7 @@ def balanced_over_processes(classes: list[Any], y: np.ndarray) -> dict[Any, floa
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class DLADMMClassifier(ClassifierMixin, DLADMMBase):
-    """A neural network classifier trained by alternating minimisation.
+    """A neural network classifier trained without a learning rate.
 
     Swap it for `MLPClassifier`; there is no learning rate to pick. y is one class per row, or a
     matrix of 0 and 1 with a column for each label, dense or sparse: each label then has a loss of
@@ -63,13 +63,14 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
     activation : str, Activation, callable or a list with one per hidden layer
         Among others "relu", "tanh", "sign", "step", "quantized_relu"; any smooth function.
     method : "restored", "dladmm" or "admm"
-        Restored sweeps minimise the training loss itself; "dladmm" is the paper's method.
+        Restored sweeps minimise the training loss itself; "dladmm" is the paper's method, "admm"
+        the one it is compared with.
     loss : "log_loss", "binary_log_loss", "hinge" or a Loss
         For a matrix of labels the first two are the same.
     alpha : "evidence" or float
         l2 strength, used unless `regularizer` is given. "evidence" finds it during the fit where
-        that is known how (restored sweeps over all rows, a loss without kinks, continuous
-        activations), and is 1e-4 elsewhere; a number is on the scale of MLPClassifier's.
+        that is known how (restored sweeps, a loss without kinks, continuous activations), and is
+        1e-4 elsewhere; a number is on the scale of MLPClassifier's.
     regularizer : None, str, Regularizer or a list with one per layer
         For example L1(1e-3) for exact zeros, "non_negative" for signs.
     class_weight : dict, "balanced" or None
@@ -79,39 +80,82 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
         Penalties per sample, of the paper's method and the baseline; rho=None is 0.1 for classes,
         3H for numbers. The theorems ask for rho > 2H, which is 1 with log_loss.
     rho_schedule, nu_schedule : "constant", "paper" or "adaptive"
-    step_rule : "matrix", "closed-form" or "backtracking";  zl_solver : "newton", "fista", "authors"
+        How the penalties change from iteration to iteration.
+    step_rule : "closed-form", "matrix" or "backtracking"
+        Of the paper's method: how theta and tau are found.
+    zl_solver : "newton", "fista" or "authors"
+        Of the paper's method: how z_L is solved for.
     targets : "first-order" or "closed"
         What restored sweeps move a layer towards: by the derivative of its activation, or by the
         paper's z update, for which no derivative is taken.
     init : "auto", "scaled", "he" or "paper"
-        Where the weights start; "auto" is the method's own choice.
+        Where the weights start: "scaled" by He's variances and the size of the inputs, "he" by
+        He's variances, "paper" as the authors' code has them; "auto" is the method's own choice.
     batch_size : None, int or "auto"
         Rows of a mini-batch of restored sweeps; None takes all rows at once, "auto" an eighth of
-        them, and at most 512 where no layer is wider than 1,024.
-    max_iter, tol, n_iter_no_change : the fit ends when the training loss, or with early_stopping
-        the held-out accuracy, has not gained tol for n_iter_no_change iterations; tol=None makes
-        all max_iter iterations.
+        them, and at most 512 where no layer is wider than 1,024. X may then be memory-mapped.
+    max_iter : int
+        The most iterations, or epochs with a batch_size.
+    tol : float or None
+        The fit ends when the training loss, or with early_stopping the held-out score, has not
+        gained tol for n_iter_no_change iterations; None makes all max_iter iterations.
+    n_iter_no_change : int
+        How many iterations `tol` waits for.
+    random_state : int, RandomState or None
+        For the weights to start from, the order of mini-batches and the rows held out.
+    warm_start : bool
+        Whether another call of `fit` goes on from the network of the last one.
+    early_stopping : bool
+        Whether to hold out rows whose score decides when to end and which network is kept.
+    validation_fraction : float
+        The part of the rows that early_stopping holds out.
     stop_at_noise : bool
         Where alpha is not found by the evidence, restored sweeps also end when the gradient is no
         larger than its own sampling noise, the sign that only noise is left to fit; this needs no
         held-out rows.
-    early_stopping, validation_fraction, warm_start, random_state, verbose : as in MLPClassifier
     dtype : "auto", "float32" or "float64"
         "auto" is float64 up to 10,000 entries of X, where it costs little, else float32.
-    engine : "auto", "numpy" or "jax"
-        NumPy begins at once, JAX compiles first and is faster from then on; "auto" takes the one
-        that should be done sooner.
     devices : None, int, list of JAX devices or a mesh with the one axis "data"
         What the samples are spread over. In several processes each passes its own rows, and all
         get the same model.
+    engine : "auto", "numpy" or "jax"
+        NumPy begins at once, JAX compiles first and is faster from then on; "auto" takes the one
+        that should be done sooner.
     checkpoints : None, a folder or Checkpoints
         Where `fit` keeps its run, to go on with it after an interruption.
+    callbacks : None, callable or a list of them
+        Called with a Progress after each iteration, for example TensorBoard("runs"); one that
+        returns True ends the fit.
+    verbose : bool
+        Whether to show a progress bar.
 
     Attributes
     ----------
-    coefs_, intercepts_, n_iter_, loss_curve_, history_, certificate_, layers_
-    classes_ : the classes in order; the numbers of the labels if `multilabel_`
-    status_, message_ : why the fit ended (tol, noise, max_iter, interrupted), and in words
+    coefs_, intercepts_ : list of array
+        Weights, inputs times outputs, and biases of each layer, in the units of X and y.
+    layers_ : tuple of Layer
+        The layers the network has.
+    history_ : dict of list
+        One value per iteration under each name; NaN where a quantity is sampled.
+    certificate_ : Certificate
+        What the run proves about itself.
+    status_, message_ : str
+        Why the fit ended (tol, noise, max_iter, interrupted, ...), and in words.
+    n_iter_, loss_curve_, loss_ : int, list, float
+        As in MLPClassifier.
+    classes_ : array
+        The classes in order; the numbers of the labels if `multilabel_`.
+    multilabel_ : bool
+        Whether rows have several labels.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from dladmm import DLADMMClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = DLADMMClassifier((20,), random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.9)
+    True
     """
 
     loss: Any = "log_loss"
@@ -124,7 +168,22 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Train on all rows; Ctrl-C keeps the best network so far."""
+        """Train on all rows; Ctrl-C keeps the best network so far.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, rows times columns
+            The rows to train on; memory-mapped ones are not copied with a batch_size.
+        y : array
+            The class of each row, or a matrix of 0 and 1 with a column for each label.
+        sample_weight : array or None
+            How much each row counts; 2 is a duplicate row, 0 an absent one.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
         reset = not (self.warm_start and hasattr(self, "classes_"))
         X, y = self._validated_classes(X, y, reset)
         if reset:
@@ -134,8 +193,25 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """One pass over these rows; `classes` names all classes in the first call. The labels of a
-        matrix are its columns, 0, 1, 2, ..., whether `classes` says so or not."""
+        """One pass over these rows, by mini-batches.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, rows times columns
+            The rows to train on; memory-mapped ones are not copied with a batch_size.
+        y : array
+            The class of each row, or a matrix of 0 and 1 with a column for each label.
+        classes : array or None
+            All classes, in the first call; those of its y by default. The labels of a matrix are
+            its columns, 0, 1, 2, ..., whether this says so or not.
+        sample_weight : array or None
+            How much each row counts; 2 is a duplicate row, 0 an absent one.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
         first = not hasattr(self, "coefs_")
         X, y = self._validated_classes(X, y, first)
         if first:
@@ -245,8 +321,19 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
         return balanced_over_processes(self.classes_.tolist(), y)
 
     def predict(self, X: Any) -> Any:
-        """The most probable class of each row; of labels a matrix of 0 and 1, with 1 where a label
-        is more probable than not, sparse if the y of the fit was."""
+        """The most probable class of each row.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, rows times columns
+            The rows to predict.
+
+        Returns
+        -------
+        array
+            Classes; of labels a matrix of 0 and 1, with 1 where a label is more probable than
+            not, sparse if the y of the fit was.
+        """
         z, _ = self._output(X)
         if self.multilabel_:
             labels = (z > 0).astype(int)
@@ -255,8 +342,18 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
         return self.classes_[codes]
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """The network's outputs, one for each class or label; for two classes one value, positive
-        for the second class."""
+        """The network's outputs before they become probabilities.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, rows times columns
+            The rows to predict.
+
+        Returns
+        -------
+        array
+            One value for each class or label; for two classes one value, positive for the second.
+        """
         z, _ = self._output(X)
         if len(self.classes_) > 2 or self.multilabel_:
             return z
@@ -264,8 +361,19 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
 
     @available_if(_links_to_probabilities)
     def predict_proba(self, X: Any) -> np.ndarray:
-        """The probability of each class, in the order of `classes_`; those of labels are
-        independent and do not add up to one."""
+        """The probability of each class.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, rows times columns
+            The rows to predict.
+
+        Returns
+        -------
+        array
+            A column for each class, in the order of `classes_`; those of labels are independent
+            and do not add up to one.
+        """
         _, p = self._output(X)
         if self.multilabel_:
             return p
@@ -275,6 +383,17 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
 
     @available_if(_links_to_probabilities)
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """The logarithm of the probability of each class or label."""
+        """The logarithm of the probability of each class or label.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, rows times columns
+            The rows to predict.
+
+        Returns
+        -------
+        array
+            A column for each class, in the order of `classes_`.
+        """
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))

@@ -61,8 +61,20 @@ def save_model(
 
 
 def load_model(path: str | PathLike[str]) -> LoadedModel:
-    """The model in the file at `path`; ModelFileError if it cannot be read, or does not fit this
-    version. A file that cannot be opened raises its OSError."""
+    """The model in a file, with its preprocessing; ModelFileError if it does not fit this version.
+
+    A file that cannot be opened raises its OSError.
+
+    Parameters
+    ----------
+    path : str or path
+        A file that `save` or `dladmm fit` wrote.
+
+    Returns
+    -------
+    LoadedModel
+        Its `estimator`, the `preprocessing` of a table or None, and `metadata`, its JSON as stored.
+    """
     metadata, tensors = read_model_file(path)
     try:
         estimator, preprocessing = _rebuild(metadata, tensors), metadata["preprocessing"]
@@ -117,7 +129,7 @@ def _parameters(estimator: Any) -> dict[str, Any]:
         )
         parameters["random_state"] = None
     # Of the machine that trained, not of the model.
-    parameters["devices"] = parameters["checkpoints"] = None
+    parameters["devices"] = parameters["checkpoints"] = parameters["callbacks"] = None
     return {name: encode(name, value) for name, value in parameters.items()}
 
 

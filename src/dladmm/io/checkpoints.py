@@ -54,10 +54,24 @@ def _warn(text: str) -> None:
 class Checkpoints:
     """Keep a run in `folder`: every so many iterations, every so many minutes, or both.
 
-    Without either it is every ten minutes. The last `keep` are kept. With `resume` the run goes on
-    from the newest whole one, if there is any; without, a folder that has some is refused. `warn`
-    is called with what goes wrong, in a sentence; by default it is a Python warning. Several
-    processes need a folder that all of them see.
+    Without either it is every ten minutes. Several processes need a folder that all of them see.
+    Needs the extra `checkpoint`.
+
+    Parameters
+    ----------
+    folder : str or path
+        Where they are kept, each in a folder named after its iteration.
+    every : int or None
+        How many iterations lie between two of them.
+    minutes : float or None
+        How many minutes lie between two of them.
+    keep : int
+        How many are kept, the last ones.
+    resume : bool
+        Whether to go on from the newest whole one, if there is any; without, a folder that has
+        some is refused.
+    warn : callable
+        Called with what goes wrong, in a sentence; by default it is a Python warning.
     """
 
     folder: str | PathLike[str]
@@ -75,6 +89,13 @@ class Checkpoints:
             check_not_negative("minutes", self.minutes)
 
     def open(self, identity: Mapping[str, Any]) -> CheckpointFolder:
+        """The folder, for a run of this identity.
+
+        Parameters
+        ----------
+        identity : mapping
+            What a checkpoint must share with the run that goes on with it.
+        """
         return CheckpointFolder(self, dict(identity))
 
 

@@ -4,29 +4,20 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from dladmm.experiments.plots import GREY, Panel
 from dladmm.paper import settings as paper
+from dladmm.paper.answers import answer
 from dladmm.paper.claims import WORDS
 from dladmm.paper.panels import pictures
 from dladmm.paper.reproduce import best_rate
-from dladmm.paper.tables import (
-    Bold,
-    Cell,
-    Table,
-    claims_cells,
-    seconds_tables,
-    settings_cells,
-)
+from dladmm.paper.tables import claims_cells, seconds_tables, settings_cells
 from dladmm.paper.verdicts import Records, rises_in_a_row
+from dladmm.report.figures import curves, library
+from dladmm.report.page import Bold, Cell, Section, Table, document, folded, html_table
 
-try:
-    import plotly.graph_objects as go
-    import plotly.io
-    from plotly.colors import hex_to_rgb
-    from plotly.offline import get_plotlyjs
-except ImportError as error:  # the extra is optional
-    raise ImportError("plotly is not installed; pip install 'dladmm[compare]'") from error
-
+PLACES = {f"Fig. {k}": f"Figure {k}" for k in (3, 4, 5, 6)} | {
+    "5.1.3": "Section 5.1.3, the rates of the others"
+}
+VERDICTS: dict[Cell, str] = {WORDS[True]: "yes", WORDS[False]: "no"}
 TITLES = {
     "fig3": "Figure 3: convergence at rho = 1",
     "fig4": "Figure 4: rho = 1e-6",
@@ -38,70 +29,39 @@ TITLES = {
 
 
 def report_page(records: Records, claims: Sequence[Mapping[str, Any]]) -> str:
-    """Claims, figures, tables, settings and versions of whatever records there are."""
+    """The answer, figures, tables, settings and versions of whatever records there are, and the
+    claims row by row for those who check."""
+    setting = " and ".join(sorted({record["scale"]["name"] for record in records.values()}))
+    lines = "".join(f"<li>{escape(line)}</li>" for line in answer(claims, setting))
     sections = {
-        "claims": ("Claims of Section 5", html_table(claims_cells(claims), "claims")),
         **{piece: (title, _piece(records.get(piece))) for piece, title in TITLES.items()},
         "settings": ("Settings and versions", html_table(settings_cells(records))),
+        "claims": ("Claims of Section 5, row by row", _folded_claims(claims)),
     }
-    links = " ".join(
-        f'<a href="#{name}">{escape(title.split(":")[0])}</a>'
-        for name, (title, _) in sections.items()
+    return document(
+        "dlADMM: the paper's evaluation, reproduced",
+        "The evaluation of dlADMM (KDD 2019), reproduced",
+        f'<ol class="answer">{lines}</ol>',
+        [
+            Section(name, title, content, title.split(":")[0])
+            for name, (title, content) in sections.items()
+        ],
+        library(),
     )
-    body = "".join(
-        f'<section id="{name}"><h2>{escape(title)}</h2>{content}</section>\n'
-        for name, (title, content) in sections.items()
-    )
-    # The library once, so that the page needs no network; the figures follow without it.
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>dlADMM: the paper's evaluation, reproduced</title>
-<link rel="icon" href="data:,">
-<style>{STYLE}</style>
-<script>{get_plotlyjs()}</script>
-</head>
-<body>
-<header>
-<h1>The evaluation of dlADMM (KDD 2019), reproduced</h1>
-<p>{escape(_summary(records, claims))}</p>
-<nav>{links}</nav>
-</header>
-<main>
-{body}
-</main>
-</body>
-</html>
-"""
 
 
-def _summary(records: Records, rows: Sequence[Mapping[str, Any]]) -> str:
-    counts = {verdict: sum(row["holds"] is verdict for row in rows) for verdict in (True, False)}
-    empty = len(rows) - sum(counts.values())
-    setting = " and ".join(sorted({record["scale"]["name"] for record in records.values()}))
-    text = f"{counts[True]} of {len(rows)} rows of claims hold, {counts[False]} do not"
-    text += f", {empty} have no record" if empty else ""
-    return f"{setting.capitalize() or 'No'} setting. {text}. Every figure comes from a record."
-
-
-def html_table(table: Table, kind: str = "") -> str:
-    """A table of this CSS class; the verdict a row ends with has its colour."""
-    marks: dict[Cell, str] = {WORDS[True]: "yes", WORDS[False]: "no"}
-    heads = "".join(f"<th>{escape(name)}</th>" for name in table.heads)
-    rows = "".join(
-        f'<tr class="{marks.get(row[-1], "")}">{"".join(map(_html_cell, row))}</tr>'
-        for row in table.rows
-    )
-    head = f"<thead><tr>{heads}</tr></thead>"
-    return f'<div class="wide"><table class="{kind}">{head}<tbody>{rows}</tbody></table></div>'
-
-
-def _html_cell(cell: Cell) -> str:
-    text, below = (cell, "") if isinstance(cell, str) else cell
-    shown = f"<b>{escape(text)}</b>" if isinstance(text, Bold) else escape(text)
-    return f"<td>{shown}{f'<small>{escape(below)}</small>' if below else ''}</td>"
+def _folded_claims(claims: Sequence[Mapping[str, Any]]) -> str:
+    """A fold for each figure and table, with how many of its rows hold."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for row in claims:
+        groups.setdefault(row["place"].split("(")[0], []).append(row)
+    folds = []
+    for place, rows in sorted(groups.items(), key=lambda group: group[0].startswith("5")):
+        held = sum(bool(row["holds"]) for row in rows)
+        name = PLACES.get(place, place)
+        table = html_table(claims_cells(rows), "claims", VERDICTS)
+        folds.append(folded(f"{name}: {held} of {len(rows)} rows hold", table))
+    return "".join(folds)
 
 
 def _piece(record: Mapping[str, Any] | None) -> str:
@@ -110,7 +70,7 @@ def _piece(record: Mapping[str, Any] | None) -> str:
     parts = []
     for picture in pictures(record):
         figures = "".join(
-            _figure(panel, f"{picture.name}-{k}") for k, panel in enumerate(picture.panels)
+            curves(panel, f"{picture.name}-{k}") for k, panel in enumerate(picture.panels)
         )
         parts.append(f'<h3>{escape(picture.title)}</h3><div class="figures">{figures}</div>')
     if record["piece"].startswith("table"):
@@ -122,55 +82,6 @@ def _piece(record: Mapping[str, Any] | None) -> str:
     if "dladmm authors" in record["runs"]:
         parts.append(f"<p>{escape(_authors_rule(record))}</p>")
     return "".join(parts)
-
-
-def _figure(panel: Panel, name: str) -> str:
-    figure = go.Figure()
-    for line in panel.lines:
-        if line.low is not None and line.high is not None:
-            edge = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip"}
-            shared = {"legendgroup": line.label, "showlegend": False, **edge}
-            figure.add_scatter(x=line.x, y=list(line.high), **shared)
-            fill = f"rgba{(*hex_to_rgb(line.colour), 0.18)}"
-            figure.add_scatter(x=line.x, y=list(line.low), fill="tonexty", fillcolor=fill, **shared)
-        figure.add_scatter(
-            x=list(line.x),
-            y=list(line.y),
-            name=line.label,
-            legendgroup=line.label,
-            mode="lines+markers" if len(line.x) < 10 else "lines",
-            line={
-                "color": line.colour,
-                "width": 3 if line.wide else 1.8,
-                "dash": "dash" if line.dashed else "solid",
-            },
-        )
-    grid = {"gridcolor": "rgba(128,128,128,0.25)", "zerolinecolor": "rgba(128,128,128,0.4)"}
-    figure.update_layout(
-        title={"text": f"{panel.title} by {panel.x_title}", "x": 0.02, "font": {"size": 15}},
-        template="none",
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        font={"color": GREY, "family": "system-ui, sans-serif"},
-        margin={"l": 50, "r": 12, "t": 44, "b": 40},
-        height=460,
-        xaxis=grid,
-        yaxis={"type": "log" if panel.log else "linear", **grid},
-        legend={
-            "orientation": "h",
-            "yref": "container",
-            "yanchor": "bottom",
-            "y": 0,
-            "font": {"size": 11},
-        },
-        modebar={"bgcolor": "rgba(0,0,0,0)", "color": GREY},
-        hovermode="closest",
-    )
-    config = {"responsive": True, "displaylogo": False}
-    html = plotly.io.to_html(
-        figure, config=config, full_html=False, include_plotlyjs=False, div_id=name
-    )
-    return f'<div class="figure">{html}</div>'
 
 
 def _rates(record: Mapping[str, Any]) -> str:
@@ -206,25 +117,3 @@ def _authors_rule(record: Mapping[str, Any]) -> str:
         + (f", first at iteration {most[0]}" if most else "")
         + (", in the worst of the seeds." if acts[1:] else ".")
     )
-
-
-STYLE = """
-:root { color-scheme: light dark; --line: #8884; --yes: #2e8b57; --no: #c0392b; }
-body { font: 16px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 76rem; padding: 1rem; }
-h1 { font-size: 1.6rem; } h2 { margin-top: 2.5rem; border-bottom: 1px solid var(--line); }
-nav a { margin-right: .8rem; white-space: nowrap; }
-.figures { display: grid; grid-template-columns: 1fr 1fr; }
-.figure { min-width: 0; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-size: .88rem; }
-th, td { text-align: left; padding: .35rem .6rem; border-bottom: 1px solid var(--line);
-  vertical-align: top; }
-.numbers td, .numbers th { text-align: right; font-variant-numeric: tabular-nums; }
-.numbers { width: auto; } .numbers td:first-child { font-weight: bold; }
-small { display: block; opacity: .7; }
-.yes td:last-child { color: var(--yes); } .no td:last-child { color: var(--no); }
-td:last-child { white-space: nowrap; }
-td:first-child { white-space: nowrap; }
-@media (max-width: 52rem) { .figures { grid-template-columns: 1fr; } }
-@media (max-width: 40rem) { body { padding: .6rem; } th, td { padding: .3rem; } }
-"""

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from dladmm.experiments.plots import COLOURS, Line, Panel, Picture
 from dladmm.paper import settings as paper
 from dladmm.paper.reproduce import CONVERGENCE_RHO
 from dladmm.paper.tables import seconds_tables
 from dladmm.paper.verdicts import BASELINES
+from dladmm.report.panels import COLOURS, Line, Panel, Picture
 
 FOR_COMPLETENESS = {*(f"{name} best" for name in paper.GRIDS if name not in paper.RATES), "lbfgs"}
 VARIANT_TITLES = {

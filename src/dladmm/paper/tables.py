@@ -7,20 +7,9 @@ from dladmm.paper import settings as paper
 from dladmm.paper.claims import WORDS
 from dladmm.paper.timings import table_cells
 from dladmm.paper.verdicts import NoRecord, Records
+from dladmm.report.page import Cell, Table
 
 BAR = r"\|"  # within a cell of Markdown
-
-
-class Bold(str):
-    """A text that stands out."""
-
-
-Cell = str | tuple[str, str]  # with a second text below the first
-
-
-class Table(NamedTuple):
-    heads: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
 
 
 def claims_cells(claims: Sequence[Mapping[str, Any]]) -> Table:

@@ -1,0 +1,56 @@
+"""A certificate in plain words: what was promised, what was seen, and what follows."""
+
+import math
+from typing import Any
+
+
+def certificate_words(certificate: Any) -> list[str]:
+    """Sentences for who does not know the paper."""
+    words = [f"The run ended after {certificate.n_iter} {certificate.unit} ({certificate.status})."]
+    words += _relaxed(certificate) if certificate.has_penalties else _restored(certificate)
+    return [*words, *(f"{name}: {text}." for name, text in certificate.theorems.items())]
+
+
+def _restored(certificate: Any) -> list[str]:
+    checked = math.isfinite(certificate.accepted)
+    what = "The training loss, regularisers included,"
+    if not checked:
+        words = [
+            "It went through the rows in mini-batches: that the loss falls is not guaranteed there."
+        ]
+        return [*words, f"From epoch to epoch it {_rises(certificate)}."]
+    words = [f"{what} {_rises(certificate)}: every step was checked before it was taken."]
+    words.append(f"{certificate.accepted:.0%} of the iterations had a step that passed.")
+    if math.isfinite(certificate.subgradient_norm):
+        words.append(
+            f"At the end its slope was {certificate.subgradient_norm:.3g}; 0 would be a point where"
+            " no small step helps."
+        )
+    return words
+
+
+def _relaxed(certificate: Any) -> list[str]:
+    holds = "holds" if certificate.rho_exceeds_2H else "does not hold"
+    words = [
+        f"The paper's theorems ask for a penalty rho above {2 * certificate.lipschitz:.3g}; it was"
+        f" {certificate.rho:.3g}, so that this condition {holds}.",
+        f"What the method minimises, the augmented Lagrangian, {_rises(certificate)}.",
+    ]
+    if certificate.sufficient_descent is not None:
+        met = "in every iteration" if certificate.sufficient_descent else "NOT in every iteration"
+        words.append(f"It fell by at least as much as the paper promises {met}.")
+    words.append(
+        f"The network's own loss is {certificate.gap:.3g} per row above what the relaxed variables"
+        " show: that is what the relaxation hides."
+    )
+    return words
+
+
+def _rises(certificate: Any) -> str:
+    if not certificate.rises:
+        return "never rose"
+    times = "once" if certificate.rises == 1 else f"{certificate.rises} times"
+    return (
+        f"rose {times}, first in {certificate.unit.removesuffix('s')} {certificate.first_rise}, at"
+        f" most by {certificate.largest_rise:.2g} of its value"
+    )

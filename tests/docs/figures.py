@@ -1,0 +1,330 @@
+"""What README and docs say in figures, computed from the records under docs/results.
+
+Each page has a function that yields the lines, or parts of lines, that must stand in it. Nothing is
+typed in here: a figure that changes in a record or on a page is a line that is no longer found.
+"""
+
+import json
+import math
+import statistics
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "docs" / "results"
+NEVER = {"iteration": math.inf, "seconds": math.inf, "test_accuracy": math.nan}
+
+
+@cache
+def read(name):
+    return json.loads((RESULTS / name).read_text(encoding="utf-8"))
+
+
+class Records:
+    """The records by name; `change` alters each number on its way, for a control."""
+
+    def __init__(self, change=lambda number: number):
+        self.change = change
+
+    def __call__(self, name):
+        return self._changed(read(name))
+
+    def _changed(self, value):
+        if isinstance(value, dict):
+            return {key: self._changed(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [self._changed(each) for each in value]
+        return self.change(value) if isinstance(value, float) else value
+
+
+def readme(record):
+    ours, theirs = (record("first_fit.json")["fits"][0][f"{name}Classifier"] for name in PAIR)
+    yield (
+        "| digits, defaults, cold: first fit of a process, median of five | "
+        f"{ours['accuracy']:.1%}, {ours['fit']:.2f} s | "
+        f"{theirs['accuracy']:.1%}, {theirs['fit']:.2f} s (`MLPClassifier`) |"
+    )
+    r2, accuracy, log_loss = (
+        mean_scores(record, score) for score in ("r2", "accuracy", "log_loss")
+    )
+    yield (
+        f"| {r2['tables']} regression tables, defaults, mean R² | {r2['dladmm']:.2f} | "
+        f"{r2['mlp-stop']:.2f} (`MLPRegressor` with early stopping), {r2['forest']:.2f} (forests), "
+        f"{r2['boosting']:.2f} (boosting), {r2['linear']:.2f} (linear) |"
+    )
+    pair = {name: f"{accuracy[name]:.3f}; {log_loss[name]:.2f}" for name in accuracy}
+    yield (
+        f"| {accuracy['tables']} classification tables, defaults, mean accuracy; log-loss | "
+        f"{pair['dladmm']} | {pair['boosting']} (boosting), {pair['forest']} (forests), "
+        f"{pair['mlp']} (`MLPClassifier`), {pair['linear']} (linear) |"
+    )
+    for data, words in (
+        ("mnist", "MNIST to 98.0%, mini-batches, warm, one seed"),
+        ("fashion-mnist", "Fashion-MNIST to 88.5%, the same"),
+    ):
+        found = mini_race(record, data)
+        best = min((name for name in found if name != OURS), key=lambda k: found[k]["seconds"])
+        ours, other = (
+            f"{point['seconds']:.2f} s, {point['iteration']:.1f} epochs"
+            for point in (found[OURS], found[best])
+        )
+        count = {6: "six"}.get(len(found) - 1, len(found) - 1)
+        name = {"schedule-free": "schedule-free AdamW"}.get(best.split()[0], best)
+        yield f"| {words} | {ours} | {other} ({name}, the best of {count}) |"
+    rows = full_race(record, "mnist")
+    adams = [name for name in rows if name != "restored"]
+    fastest = min(adams, key=lambda name: rows[name]["seconds"])
+    most = max(rows[name]["test_accuracy"] for name in adams)
+    yield (
+        "| MNIST, paper's network, full batch, warm, to the loss of Adam after 200 iterations | "
+        f"{reached_text(rows['restored'])} | {reached_text(rows[fastest])} "
+        f"(fastest Adam of three; {most:.1%} the most accurate) |"
+    )
+    rows = full_race(record, "fashion-mnist")
+    fastest = min(adams, key=lambda name: rows[name]["seconds"])
+    yield (
+        f"| Fashion-MNIST, the same | {reached_text(rows['restored'])} | "
+        f"{reached_text(rows[fastest])} (best Adam of three) |"
+    )
+    compiled = sorted(c for data in DATA for c in compile_seconds(record, data) if c > FOUND)
+    yield f"compilation apart, which takes {compiled[0]:.0f} to {compiled[-1]:.0f} s once per shape"
+
+
+PAIR = ("DLADMM", "MLP")
+DATA = ("mnist", "fashion-mnist")
+OURS = "restored /512"
+PRODIGY_AND_ADAM = ("adam 0.003 /512", "prodigy /256", "prodigy /512")
+FOUND = 1.0  # seconds; who compiles faster has found the program of an earlier run
+TARGETS = {"mnist": 0.98, "fashion-mnist": 0.885}
+
+
+def mean_scores(record, score):
+    """The mean of a score over the tables that have it, for each method."""
+    kept = record("tables.json")
+    rows = [table["scores"][score] for table in kept["tables"] if score in table["scores"]]
+    means = {name: statistics.fmean(row[name]["mean"] for row in rows) for name in kept["methods"]}
+    return means | {"tables": len(rows)}
+
+
+def reached(curve, key, target):
+    """The first point of a curve that has reached the target."""
+    ahead = (lambda v: v >= target) if key == "test_accuracy" else (lambda v: v <= target)
+    return next((point for point in curve if ahead(point[key])), NEVER)
+
+
+def mini_race(record, data):
+    """Where each racer of the short race over mini-batches reached its accuracy."""
+    runs = [
+        record(f"race-mini/{path.name}")
+        for path in sorted((RESULTS / "race-mini").glob(f"{data}-*"))
+    ]
+    return {run["racer"]: reached(run["curve"], "test_accuracy", TARGETS[data]) for run in runs}
+
+
+def full_runs(record, data):
+    """Of each full-batch racer, where each seed reached the loss of Adam at 1e-3."""
+    samples = {"mnist": 55000, "fashion-mnist": 60000}[data]
+    name = f"race/{data}-full-{samples}-1000-1000-{{}}-{{}}.json"
+    found = {racer: [] for racer in ("restored", "adam-0.001", "adam-0.003", "adam-0.01")}
+    for seed in range(3):
+        target = record(name.format("adam-0.001", seed))["curve"][-1]["train_loss"]
+        for racer, points in found.items():
+            points.append(reached(record(name.format(racer, seed))["curve"], "train_loss", target))
+    return found
+
+
+def full_race(record, data):
+    """The median over the seeds of each figure."""
+    return {
+        racer: {key: statistics.median(point[key] for point in points) for key in NEVER}
+        for racer, points in full_runs(record, data).items()
+    }
+
+
+def reached_text(row):
+    return f"{row['iteration']:.0f} iterations, {row['seconds']:.0f} s, {row['test_accuracy']:.1%}"
+
+
+def compile_seconds(record, data):
+    """Of restored sweeps: what their programs took to compile, where it was measured."""
+    yield record(f"race-mini/{data}-mini-60000-300-300-restored-b512-0.json")["curve"][0][
+        "compile_seconds"
+    ]
+    yield record(f"race-mini-{data}.json")["table"][0]["compile_seconds"]
+
+
+def restored(record):
+    mnist, fashion = (mini_race(record, data) for data in DATA)
+
+    def cells(found, racer):
+        point = found[racer]
+        if point is NEVER:
+            return "never in 3", ""
+        return f"{point['seconds']:.2f} s", f"{point['iteration']:.1f}"
+
+    for racer, words in (
+        (OURS, "restored, batches of 512"),
+        ("schedule-free adamw 0.005 /256", "schedule-free AdamW 5e-3, 256"),
+        ("one-cycle adam 0.01 over 3 /256", "one-cycle Adam 1e-2 over 3, 256"),
+        ("cosine adam 0.003 over 3 /256", "cosine Adam 3e-3 over 3, 256"),
+    ):
+        row = (words, *cells(mnist, racer), *cells(fashion, racer))
+        yield f"| {' | '.join(row)} |".replace("|  |", "| |")
+    others = {cells(f, r) for f in (mnist, fashion) for r in PRODIGY_AND_ADAM}
+    yield f"| Adam 3e-3, 512; Prodigy, 256 and 512 | {others.pop()[0]} | | never in 3 | |"
+    yield from ("a racer that is listed as never arriving did" for _ in others)
+    yield from former_race(record)
+    for data in DATA:
+        for racer, points in full_runs(record, data).items():
+            yield full_row(racer, points)
+    for row in record("defaults.json")["rows"]:
+        yield defaults_row(row)
+
+
+def former_race(record):
+    """The mini-batches of the version before, three seeds."""
+    words = {"restored /512": "restored, batches of 512", "MLPClassifier": "`MLPClassifier()`"}
+    tables = [
+        {row["racer"]: row for row in record(f"race-mini-{data}.json")["table"]} for data in DATA
+    ]
+    for racer in tables[0]:
+        name = words.get(racer) or former_name(racer)
+        cells = [name]
+        for table in tables:
+            row = table[racer]
+            never = row["seconds"] is None
+            cells += (
+                ["never in 15", ""]
+                if never
+                else [f"{row['seconds']:.2f} s", f"{row['iteration']:.1f}"]
+            )
+        compiled = max(table[racer]["compile_seconds"] for table in tables)
+        shown = "" if "PyTorch" in name or "MLP" in name else f"{compiled:.0f} s"
+        yield f"| {' | '.join([*cells, shown])} |"
+
+
+def former_name(racer):
+    *library, _, rate, size = racer.split()
+    rates = {"0.001": "1e-3", "0.003": "3e-3"}
+    return f"Adam {rates[rate]}, {size[1:]} ({'PyTorch' if library else 'JAX'})"
+
+
+def full_row(racer, points):
+    """A racer's three seeds and their median."""
+    name = {"restored": "**restored**"}.get(racer) or f"Adam {RATES[racer.split('-')[1]]}"
+
+    def each(key):
+        return ", ".join("never" if math.isinf(p["seconds"]) else f"{p[key]:.0f}" for p in points)
+
+    accuracies = ", ".join(
+        "—" if math.isinf(p["seconds"]) else f"{100 * p['test_accuracy']:.2f} %" for p in points
+    )
+    middle = {
+        key: statistics.median(point[key] for point in points) for key in ("iteration", "seconds")
+    }
+    last = "never"
+    if math.isfinite(middle["seconds"]):
+        accuracy = 100 * statistics.median(point["test_accuracy"] for point in points)
+        last = f"{middle['iteration']:.0f} iterations, {middle['seconds']:.0f} s, {accuracy:.2f} %"
+    return f"| {name} | {each('iteration')} | {each('seconds')} | {accuracies} | {last} |"
+
+
+RATES = {"0.001": "1e-3", "0.003": "3e-3", "0.01": "1e-2"}
+
+
+def defaults_row(row):
+    name = {
+        "digits": "digits, accuracy",
+        "diabetes": "diabetes, R²",
+        "mnist": "MNIST, 10,000 images",
+        "fashion-mnist": "Fashion-MNIST, 10,000 images",
+    }.get(row["data"], row["data"])
+    worst = min(row["adam"].values())
+    scores = (row["dladmm"], row["best adam"], worst)
+    if row["data"] == "diabetes":
+        shown = [f"{s:.3f}" if s > -1 else f"{s:.2f}".replace("-", "−") for s in scores]
+    else:
+        shown = [f"{100 * s:.2f} %" for s in scores]
+    return f"| {name} | {' | '.join(shown)} |"
+
+
+def performance(record):
+    for size in ("55000x1000", "12000x200"):
+        r = record(f"iteration-{size}.json")
+        yield (
+            f"| {r['n_samples']:,} × {r['sizes'][1]:,} | {r['seconds_per_iteration']:.3f} s | "
+            f"{r['floor_seconds']:.3f} s | {r['ratio']:.2f} | {r['memory_ratio']:.2f} | "
+            f"{r['compile_seconds']:.1f} s |"
+        )
+    growth = record("growth.json")
+    for r in (*growth["over_samples"], *growth["over_widths"][:-1]):
+        yield (
+            f"| {r['n_samples']:,} × {r['width']:,} | {r['seconds_per_iteration']:.3f} s | "
+            f"{r['ratio']:.2f} | {r['memory_ratio']:.2f} |"
+        )
+    yield f"samples^{growth['samples_exponent']:.2f}"
+    yield f"width^{growth['width_exponent']:.2f}"
+    for r in record("engines.json")["rows"]:
+        network = "-".join(str(n) for n in (r["inputs"], *r["hidden"], 10))
+        times = [f"{r[name]['cold']:.2f} / {r[name]['warm']:.2f} s" for name in ("numpy", "jax")]
+        taken = {"numpy": "NumPy", "jax": "JAX"}[r["auto"]]
+        yield (
+            f"| {r['samples']:,} | {network} | {' | '.join(times)} | {taken} | "
+            f"{r['auto_over_best']:.2f} × |"
+        )
+    first = record("first_fit.json")
+    names = ["digits, layers 100", "digits, layers (60, 40)", "breast cancer, layers 100"]
+    names += [
+        f"search, {data}, `n_jobs={n}`" for data in ("breast cancer", "digits") for n in (1, 2)
+    ]
+    for name, r in zip(names, [*first["fits"], *first["searches"]], strict=True):
+        ours, theirs = (r[f"{kind}Classifier"] for kind in PAIR)
+        yield (
+            f"| {name} | {ours['fit']:.2f} s | {theirs['fit']:.2f} s | {r['ratio']['fit']:.2f} | "
+            f"{r['ratio']['process']:.2f} | {ours['accuracy']:.1%}, {theirs['accuracy']:.1%} |"
+        )
+
+
+def scale(record):
+    for r in record("scaling.json")["rows"]:
+        yield (
+            f"| {r['method']} | {r['seconds_alone']:.3f} s | {r['strong_speedup']:.2f} × as fast | "
+            f"{100 * r['weak_efficiency']:.0f} % |"
+        )
+
+
+def reproduce(record):
+    """The accuracies that runs of the full setting end with, in training and in test."""
+
+    def end(piece, run):
+        curve = record(f"reproduce/{piece}.json")["runs"][run]["curves"][0]
+        return curve["train_accuracy"][-1], curve["test_accuracy"][-1]
+
+    def both(piece, run, digits=3):
+        train, test = end(piece, run)
+        return f"{train:.{digits}f} and {test:.3f}"
+
+    train, test = end("fig5", "dladmm text")
+    yield f"the text's ends with {train:.3f} in training and {test:.3f} in test"
+    yield f"the authors' with {both('fig5', 'dladmm authors')}"
+    yield f"Adam ends with {both('fig5', 'adam paper', 4)}"
+    yield f"Adagrad with {both('fig5', 'adagrad paper')}"
+    yield f"ADMM ends with {both('fig5', 'admm')}"
+    yield f"Adagrad ends with {both('fig5', 'adagrad best')}"
+    yield f"Adadelta with {both('fig5', 'adadelta best')}"
+    yield f"Restored sweeps have {both('fig5', 'restored', 4)} after 30"
+    yield f"ends with {both('fig6', 'dladmm text')} (`fig6.json`"
+    yield f"Adam ends with {both('fig6', 'adam paper')}"
+    yield f"Adagrad with {both('fig6', 'adagrad paper')}"
+    yield f"Adagrad ends with {both('fig6', 'adagrad best')}"
+    yield f"SGD with {both('fig6', 'sgd best')}"
+    yield f"Restored sweeps have {both('fig6', 'restored')}"
+
+
+PAGES = {
+    "README.md": readme,
+    "docs/restored.md": restored,
+    "docs/performance.md": performance,
+    "docs/scale.md": scale,
+    "docs/reproduce.md": reproduce,
+}

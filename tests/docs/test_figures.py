@@ -1,0 +1,87 @@
+"""Figures on README and docs are those of the records, and every figure of the README has one."""
+
+import re
+
+import pytest
+from figures import PAGES, ROOT, Records
+
+# Numbers of the README that nobody measured: names, settings, counts of what is compared.
+SETTINGS = {"2", "2019", "2.0", "10,000"}
+
+
+def plain(text):
+    """Without what sets the best of a table in bold."""
+    return text.replace("**", "")
+
+
+def page_text(page):
+    return plain((ROOT / page).read_text(encoding="utf-8"))
+
+
+def missing(lines, text):
+    """The lines that the text has not, by spaces and line ends alike."""
+    words = " ".join(text.split())
+    return [line for line in lines if " ".join(plain(line).split()) not in words]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_figures_are_those_of_the_records(page):
+    assert missing(PAGES[page](Records()), page_text(page)) == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_changed_record_is_noticed(page):
+    lines = list(PAGES[page](Records(lambda number: 1.1 * number)))
+    assert len(missing(lines, page_text(page))) > 0.8 * len(lines)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_changed_figure_on_a_page_is_noticed(page):
+    lines, words = list(map(plain, PAGES[page](Records()))), " ".join(page_text(page).split())
+    for line in (" ".join(line.split()) for line in lines):
+        digit = re.search(r"\d(?=[^\d]*$)", line)
+        changed = line[: digit.start()] + str((int(digit[0]) + 1) % 10) + line[digit.end() :]
+        assert missing(lines, words.replace(line, changed)) != []
+
+
+def uncovered(text, record):
+    """Numbers in the README's sentences and tables that no record has given."""
+    words = " ".join(re.sub(r"```.*?```", "", plain(text), flags=re.S).split())
+    for line in PAGES["README.md"](record):
+        words = words.replace(" ".join(line.split()), "")
+    words = re.sub(r"\]\([^)]*\)|`[^`]*`", "", words)
+    return set(re.findall(r"\b\d[\d,.]*\b", words)) - SETTINGS
+
+
+def test_every_figure_of_the_readme_has_a_record():
+    text = page_text("README.md")
+    assert uncovered(text, Records()) == set()
+    assert uncovered(text + "\nIt is 17 times as fast.", Records()) == {"17"}
+
+
+BACKPROPAGATION = re.compile(r"\b(no|without) backpropagation", re.I)
+
+
+def test_no_backpropagation_is_said_of_the_papers_method_alone():
+    """In README, docs and the package's description: only beside dlADMM's name."""
+    pages = [ROOT / "README.md", ROOT / "pyproject.toml", *(ROOT / "docs").rglob("*.md")]
+    said = []
+    for page in pages:
+        for paragraph in re.split(r"\n\s*\n|\n- ", page.read_text(encoding="utf-8")):
+            if BACKPROPAGATION.search(" ".join(paragraph.split())):
+                said.append((page.name, "dladmm" in paragraph.lower()))
+    assert ("README.md", True) in said
+    assert all(of_dladmm for _, of_dladmm in said)
+
+
+REPOSITORY = re.compile(r"https://(?:github|raw\.githubusercontent)\.com/dladmm/dladmm/([^)\s]+)")
+
+
+def test_links_of_the_readme_hold_on_the_package_page_too():
+    """They are absolute, and lead to files that are there."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert [link for link in links if not link.startswith("https://")] == []
+    paths = [re.sub(r"^(blob/|tree/)?main/", "", path) for path in REPOSITORY.findall(text)]
+    assert len(paths) > 10
+    assert [path for path in paths if not (ROOT / path).exists()] == []
