@@ -135,8 +135,10 @@ class Builder:
     def _convolution(self, item: Convolutional) -> Layer:
         self._check_axes(type(item).__name__, item.axes)
         axes, (size, strides, dilation) = self.shape[:-1], item.sliding
-        padding = ((0, 0),) * len(axes)
-        if item.padding == "same":
+        padding = item.padding
+        if padding == "valid":
+            padding = ((0, 0),) * len(axes)
+        elif padding == "same":
             padding = same_padding(axes, size, strides, dilation)
         return maps.Convolution(self.shape, item.filters, size, strides, dilation, padding)
 
