@@ -19,7 +19,7 @@ from dladmm.core.problem import Problem
 from dladmm.engine import trees
 from dladmm.engine.arrays import Array, xp
 from dladmm.engine.devices import Engine
-from dladmm.terms.activations import Activation, MaxPooled
+from dladmm.terms.activations import Activation, MaxPooled, WithoutSlope
 
 Penalties = tuple[Array, Array]  # rho, nu
 Row = Mapping[str, float]  # the record of one iteration
@@ -170,6 +170,7 @@ def stacked(scalars: Any, dtype: np.dtype) -> Array:
 
 def no_argmin(f: Activation, l: int, instead: str) -> str:
     """Why a method that needs argmin_z cannot have this activation of layer l."""
+    f = f.f if isinstance(f, WithoutSlope) else f
     what = f"max pooling after {f.f}" if isinstance(f, MaxPooled) else type(f).__name__
     return (
         f"activation {l}, {what}, has no argmin_z in closed form, which this method needs; expected"

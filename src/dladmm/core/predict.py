@@ -63,6 +63,7 @@ def _by_blocks(
         for start in range(0, n, size):
             rows = x[start : start + size]
             rows = np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
+            rows = rows.reshape(len(rows), *problem.in_shape)
             placed = engine.place_rows(rows, size if engine.is_jax else len(rows), "constant")
             for out, block in zip(outputs, function(problem, wide, placed), strict=True):
                 out[start : start + rows.shape[0]] = np.asarray(block)[: rows.shape[0]]

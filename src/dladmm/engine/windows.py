@@ -92,8 +92,8 @@ def cropped(a: Array, padding: tuple[tuple[int, int], ...]) -> Array:
 
 
 def in_parts(function: Callable[..., Any], size: int, *given: Any, add: bool = False) -> Any:
-    """function(*given), of trees of rows, by parts of `size` samples at most, whose temporaries stay in the
-    caches. Its result has a row for each sample, or is a sum to `add`."""
+    """function(*given), of trees of rows, by parts of `size` samples at most: what it computes on
+    the way stays in the caches. Its result has a row for each sample, or is a sum to `add`."""
     n = next(trees.leaves(given)).shape[0]
     if n <= size:
         return function(*given)

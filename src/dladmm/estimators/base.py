@@ -40,9 +40,12 @@ from dladmm.engine import trees
 from dladmm.engine.devices import Engine
 from dladmm.engine.processes import over_processes, process_index, refused_together
 from dladmm.estimators.posterior import posterior
+from dladmm.estimators.samples import as_rows
 from dladmm.estimators.units import Units, as_they_are, is_on_disk, learned
 from dladmm.io.checkpoints import Checkpoints
-from dladmm.terms.layers import Dense, Layer
+from dladmm.network import Network
+from dladmm.network.graph import INPUT
+from dladmm.terms.layers import Dense, Joined, Layer
 from dladmm.terms.regularizers import L2, Evidence, Regularizer
 
 HeldOutRows = tuple[Any, np.ndarray, np.ndarray | None]  # rows, targets, weights
@@ -56,6 +59,7 @@ class DLADMMBase(BaseEstimator):
     hidden_layer_sizes: Any = HIDDEN
     activation: Any = ACTIVATION
     _: KW_ONLY
+    network: Network | None = None
     method: str = DEFAULTS.method
     loss: Any = "squared_error"
     alpha: Any = ALPHA
@@ -148,6 +152,8 @@ class DLADMMBase(BaseEstimator):
             )
         fixed = FIXED_ALPHA if self.alpha == "evidence" else self.alpha
         regularizer = L2(fixed) if self.regularizer is None else self.regularizer
+        if self.network is not None:
+            return Problem.of_network(self.network, self._loss(), regularizer)
         return Problem.of_layers(layers, self.activation, self._loss(), regularizer)
 
     def _loss(self) -> Any:
@@ -161,10 +167,20 @@ class DLADMMBase(BaseEstimator):
         massless = weights is not None and not over_processes(float(weights.sum())).sum() > 0
         if literal or massless:
             return as_they_are(problem.loss)
-        return learned(X, Y, weights, problem.loss, type(problem.layers[0]) is Dense)
+        by_column = problem.is_chain and type(problem.layers[0]) is Dense
+        skips = (
+            isinstance(layer, Joined) and layer.skips(k)
+            for layer, sources in zip(problem.layers, problem.sources, strict=True)
+            for k, source in enumerate(sources)
+            if source == INPUT
+        )
+        return learned(X, Y, weights, problem.loss, by_column, not any(skips))
 
     def _layers(self, n_features: int, n_outputs: int) -> tuple[Layer, ...]:
-        """The hidden layers, numbers being dense ones, and a dense layer for the outputs."""
+        """The hidden layers, numbers being dense ones, and a dense layer for the outputs; those of
+        the network where there is one."""
+        if self.network is not None:
+            return self._layers_of_network(self.network, n_features, n_outputs)
         hidden = np.atleast_1d(np.asarray(self.hidden_layer_sizes, dtype=object)).tolist()
         for size in hidden:
             if not isinstance(size, Layer) and not (isinstance(size, Integral) and int(size) > 0):
@@ -173,6 +189,21 @@ class DLADMMBase(BaseEstimator):
                     " expected positive integers, or layers"
                 )
         return chain((n_features,), [*hidden, n_outputs])
+
+    def _layers_of_network(
+        self, network: Network, n_features: int, n_outputs: int
+    ) -> tuple[Layer, ...]:
+        if math.prod(network.in_shape) != n_features:
+            raise ValueError(
+                f"X has {n_features} numbers for each sample; expected"
+                f" {math.prod(network.in_shape)}, since network.in_shape={network.in_shape}"
+            )
+        if network.out_shape != (n_outputs,):
+            raise ValueError(
+                f"network has outputs of shape {network.out_shape}; expected ({n_outputs},) for"
+                f" this y: let it end with Dense({n_outputs})"
+            )
+        return network.graph.layers
 
     def _method(self, n_features: int, n_outputs: int) -> Method:
         return checked_method(self._problem(n_features, n_outputs), self._options(0, 1, "auto"))
@@ -235,9 +266,10 @@ class DLADMMBase(BaseEstimator):
         if held_out is not None:
             x_held, y_held, weights_held = held_out
             x_held = units.inputs(densified(x_held, dtype), dtype)
+            x_held = x_held.reshape(len(x_held), *problem.in_shape)
             held_out = (x_held, units.targets(y_held), weights_held)
         problem = dataclasses.replace(problem, loss=units.loss)
-        X = units.inputs(X, dtype)
+        X = units.inputs(X, dtype).reshape(len(X), *problem.in_shape)
         with self._progress(max_iter, engine) as bar:
             result = solve(
                 problem,
@@ -246,7 +278,7 @@ class DLADMMBase(BaseEstimator):
                 sample_weight=sample_weight,
                 validation=held_out,
                 options=options,
-                params=None if params is None else units.network_to_train(params),
+                params=None if params is None else units.network_to_train(problem, params),
                 stream=stream,
                 callback=bar,
                 checkpoints=checkpoints,
@@ -266,7 +298,8 @@ class DLADMMBase(BaseEstimator):
     def _keep(self, problem: Problem, result: Result, units: Units, mass: float) -> None:
         scores = result.history.get("validation_score", [])
         scored = any(map(math.isfinite, scores))
-        network = units.network_of_user(result.best_params if scored else result.params)
+        trained = result.best_params if scored else result.params
+        network = units.network_of_user(problem, trained)
         self.layers_ = problem.layers
         self.coefs_ = [W.T.copy() for W in network.W]
         self.intercepts_ = [b.copy() for b in network.b]
@@ -385,7 +418,8 @@ class DLADMMBase(BaseEstimator):
 
     def _params(self, n_features: int, n_outputs: int) -> Params:
         """The fitted network; ValueError where data to go on with has another shape."""
-        shape = (*self.layers_[0].in_shape, *self.layers_[-1].out_shape)
+        problem = self._problem_of(self.layers_)
+        shape = math.prod(problem.in_shape), math.prod(problem.out_shape)
         if shape != (n_features, n_outputs):
             raise ValueError(
                 f"X and y have {n_features} features and {n_outputs} outputs; expected"
@@ -402,12 +436,14 @@ class DLADMMBase(BaseEstimator):
     def _checked_rows(self, X: Any) -> Any:
         """Rows to predict, dense or CSR."""
         check_is_fitted(self)
+        X = as_rows(self.network, X)
         return validate_data(
             self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False
         )
 
     def _validated(self, X: Any, y: Any, reset: bool, **check: Any) -> tuple[Any, Any]:
         with refused_together():
+            X = as_rows(self.network, X)
             return validate_data(
                 self,
                 X,

@@ -153,7 +153,8 @@ def _rebuild(metadata: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> 
     estimator = kind(**parameters)
     for name, value in metadata["fitted"].items():
         setattr(estimator, name, decode(value))
-    estimator.layers_ = _layers(metadata)
+    network = estimator.network
+    estimator.layers_ = _layers(metadata) if network is None else network.graph.layers
     n_layers = len(estimator.layers_)
     estimator.coefs_ = [tensors[f"coefs.{l}"] for l in range(n_layers)]
     estimator.intercepts_ = [tensors[f"intercepts.{l}"] for l in range(n_layers)]
@@ -162,9 +163,16 @@ def _rebuild(metadata: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> 
         setattr(estimator, name, tensors.get(f"posterior.{name}"))
     estimator.certificate_ = _certificate(decode(metadata["certificate"]))
     # An activation or a loss a user has registered must be registered here too.
-    problem = Problem.of_layers(estimator.layers_, estimator.activation, estimator.loss)
+    problem = fitted_problem(estimator)
     _check_network(estimator, problem)
     return estimator
+
+
+def fitted_problem(estimator: Any) -> Problem:
+    """What a fitted estimator has trained, but for its regularisers."""
+    if estimator.network is not None:
+        return Problem.of_network(estimator.network, estimator.loss)
+    return Problem.of_layers(estimator.layers_, estimator.activation, estimator.loss)
 
 
 def _check_network(estimator: Any, problem: Problem) -> None:

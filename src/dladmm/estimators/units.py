@@ -13,6 +13,7 @@ The network is kept in the user's own units: the first and the last layer take t
 They are positive, so zeros and signs of weights stay exact.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,9 @@ import numpy as np
 
 from dladmm.core.data import targets_of_all
 from dladmm.core.params import Params
+from dladmm.core.problem import Problem
 from dladmm.engine.processes import over_processes
+from dladmm.network.graph import INPUT
 from dladmm.terms.losses import Loss
 
 WIDE, NARROW = 10.0, 1000.0
@@ -48,11 +51,11 @@ class Units:
     def targets(self, y: np.ndarray) -> np.ndarray:
         return (y - self.y_centre) / self.y_scale
 
-    def network_of_user(self, params: Params) -> Params:
+    def network_of_user(self, problem: Problem, params: Params) -> Params:
         """The same function of x and y themselves, in float64 where rounding would show."""
         dtype = np.asarray(params.b[0]).dtype
         W, b = ([np.asarray(v, np.float64) for v in part] for part in (params.W, params.b))
-        W[0] = W[0] / self.x_scale
+        W = _scaled(problem, W, 1 / np.asarray(self.x_scale))
         b[0] = b[0] - W[0] @ np.broadcast_to(self.x_centre, W[0].shape[1])
         W[-1] = W[-1] * np.reshape(self.y_scale, (-1, 1))
         b[-1] = b[-1] * self.y_scale + self.y_centre
@@ -66,14 +69,24 @@ class Units:
         to_trained[:n, n] = -np.broadcast_to(np.asarray(self.x_centre) / self.x_scale, n)
         return to_trained.T @ C @ to_trained
 
-    def network_to_train(self, params: Params) -> Params:
+    def network_to_train(self, problem: Problem, params: Params) -> Params:
         """The inverse of `network_of_user`."""
         W, b = ([np.asarray(v, np.float64) for v in part] for part in (params.W, params.b))
         W[-1] = W[-1] / np.reshape(self.y_scale, (-1, 1))
         b[-1] = (b[-1] - self.y_centre) / self.y_scale
         b[0] = b[0] + W[0] @ np.broadcast_to(self.x_centre, W[0].shape[1])
-        W[0] = W[0] * self.x_scale
-        return Params(tuple(W), tuple(b))
+        return Params(tuple(_scaled(problem, W, self.x_scale)), tuple(b))
+
+
+def _scaled(problem: Problem, W: Sequence[np.ndarray], factor: Any) -> list[np.ndarray]:
+    """W with every column that is multiplied with x times a factor."""
+    blocks = zip(problem.layers, W, problem.sources, strict=True)
+    return [
+        layer.scaled_columns(V, [factor if k == INPUT else 1.0 for k in sources])
+        if INPUT in sources
+        else V
+        for layer, V, sources in blocks
+    ]
 
 
 def as_they_are(loss: Loss) -> Units:
@@ -81,11 +94,18 @@ def as_they_are(loss: Loss) -> Units:
 
 
 def learned(
-    x: np.ndarray, y: np.ndarray, weights: np.ndarray | None, loss: Loss, by_column: bool
+    x: np.ndarray,
+    y: np.ndarray,
+    weights: np.ndarray | None,
+    loss: Loss,
+    by_column: bool,
+    scalable: bool = True,
 ) -> Units:
-    """The units of these rows, those of all processes together."""
+    """The units of these rows, those of all processes together; scalable: whether x may have a unit
+    of its own, which it may not where it is added to something as it is."""
     # A file on disk may be larger than memory: it is not copied.
-    centre, scale = (0.0, 1.0) if is_on_disk(x) else input_units(x, weights, by_column)
+    literal = is_on_disk(x) or not scalable
+    centre, scale = (0.0, 1.0) if literal else input_units(x, weights, by_column)
     with np.errstate(over="ignore", invalid="ignore"):
         y_centre, y_scale, of_units = loss.standardised(*targets_of_all(y, weights))
     if not (np.isfinite(y_centre).all() and np.isfinite(y_scale).all()):

@@ -14,6 +14,8 @@ import numpy as np
 
 from dladmm.core.relaxed.schedules import BalanceResiduals, CloseGap, Constant, Multiply
 from dladmm.core.relaxed.step_rules import Backtracking, ClosedForm, Matrix
+from dladmm.network import Dense, Network
+from dladmm.network.items import items
 from dladmm.terms.activations import Activation, Smooth, activations
 from dladmm.terms.layers import layers
 from dladmm.terms.losses import losses
@@ -29,7 +31,9 @@ _step_rules: Registry[Any] = Registry("step_rule", object)
 _step_rules.register("closed-form", ClosedForm)
 _step_rules.register("backtracking", Backtracking)
 _step_rules.register("matrix", Matrix)
-_KNOWN = (activations, layers, losses, regularizers, _schedules, _step_rules)
+_networks: Registry[Any] = Registry("network", Network)
+_networks.register("network", lambda: Network((1,), (Dense(1),)))
+_KNOWN = (activations, layers, losses, regularizers, _schedules, _step_rules, items, _networks)
 _REGISTRIES: dict[str, Registry[Any]] = {registry.kind: registry for registry in _KNOWN}
 
 

@@ -31,7 +31,7 @@ from dladmm.core.params import Params, forward_pass
 from dladmm.core.problem import Problem
 from dladmm.core.restored.point import backward_sweep
 from dladmm.engine import trees
-from dladmm.engine.arrays import Array, is_jax, xp
+from dladmm.engine.arrays import Array, is_jax, namespace, xp
 from dladmm.engine.devices import EVERYWHERE, Engine, spread
 from dladmm.engine.linalg import identity, inverse_trace, pseudo_inverse
 from dladmm.engine.loops import either
@@ -172,7 +172,7 @@ def found(problem: Problem, data: Data, params: Params, risk: Array, before: Wei
     each = _roots_of_each(problem)
     every = max(1, -(-(samples.count or rows) * each // COLUMNS[kind(problem)]))
     chosen, few = probe(samples.places(data.x), data.weights, every, data.x.dtype)
-    few = xp.ones_like(data.x[:, 0]) if few is None else few
+    few = namespace(data.x).ones(rows, data.x.dtype) if few is None else few
     x, y = (data.x, data.y) if chosen is None else (data.x[chosen], data.y[chosen])
     x, y, few = (samples.gathered(v).astype(np.float64) for v in (x, y, few))
     params, before, risk = _as(np.float64, (params, before, risk))

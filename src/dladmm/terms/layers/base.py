@@ -106,6 +106,10 @@ class Layer:
         """Random weights, from a source of standard normal numbers; one scale for each input."""
         return normal(self.weight_shape) * (self.initial_scale * scales[0])
 
+    def scaled_columns(self, W: Array, factors: Sequence[Any]) -> Array:
+        """W with the columns of each input times a factor, a number or one for each column."""
+        return W * factors[0]
+
     def describe(self) -> dict[str, Any]:
         """The fields, as a model file and a checkpoint hold them beside the registered name."""
         return {field.name: _as_lists(getattr(self, field.name)) for field in fields(self)}

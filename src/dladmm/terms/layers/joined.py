@@ -127,6 +127,10 @@ class Joined(Layer):
             columns[..., end - one.fan_in : end] for one, end in zip(self.parts, ends, strict=True)
         ]
 
+    def skips(self, place: int) -> bool:
+        """Whether this input is added as it is."""
+        return isinstance(self.parts[place], Skip)
+
     def expand(self, a: Any) -> Array:
         pairs = zip(self.parts, a, strict=True)
         return xp.concatenate([one.expand(v) for one, v in pairs], axis=-1)
@@ -158,6 +162,10 @@ class Joined(Layer):
     def initial_weights(self, normal: Callable[[Shape], Array], scales: Sequence[float]) -> Array:
         pairs = zip(self.parts, scales, strict=True)
         return np.concatenate([one.initial_weights(normal, [s]) for one, s in pairs], axis=1)
+
+    def scaled_columns(self, W: Array, factors: Sequence[Any]) -> Array:
+        pairs = zip(self.split(W), factors, strict=True)
+        return xp.concatenate([V * factor for V, factor in pairs], axis=1)
 
     # A node that reads its own output goes step by step.
 
