@@ -7,7 +7,7 @@ from sklearn.base import BaseEstimator
 runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 pytest.importorskip("onnx", reason="the onnx extra is not installed")
 
-from dladmm import Network, Problem  # noqa: E402
+from dladmm import DLADMMClassifier, Network, Problem  # noqa: E402
 from dladmm.core.params import Params, forward  # noqa: E402
 from dladmm.export.onnx import to_onnx  # noqa: E402
 from dladmm.network import (  # noqa: E402
@@ -148,6 +148,38 @@ def test_the_same_by_torch(tmp_path):
     assert np.abs(probabilities - expected).max() < AGREEMENT
     to_onnx(model, tmp_path / "m.onnx")
     assert np.abs(run(tmp_path / "m.onnx", x)["probabilities"] - expected).max() < AGREEMENT
+
+
+ESTIMATED = {
+    "cnn": Network((6, 6, 1), [Conv2D(3, 3, padding=1), "relu", MaxPool(2), Dense(2)]),
+    "residual": Network((6, 6, 1), [
+        Conv2D(3, 3), "relu", Residual([Conv2D(4, 3, strides=2, padding="same")]), "relu",
+        GlobalAveragePool(), Dense(2),
+    ]),
+    "recurrent": Network((12, 3), [Recurrent(5), Dense(2)]),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", ESTIMATED)
+def test_fitted_estimators_give_the_same_in_torch_and_onnx(name, tmp_path):
+    """From a model file, and with samples in a unit of their own."""
+    torch = pytest.importorskip("torch", reason="the torch extra is not installed")
+    network = ESTIMATED[name]
+    x = 30 + 5 * samples(network, 40)
+    y = np.where(x[:, 0].reshape(40, -1).sum(1) > 30 * x[0, 0].size, "more", "less")
+    model = DLADMMClassifier(network=network, max_iter=3, engine="numpy", random_state=0)
+    model.fit(x, y).save(tmp_path / "m.safetensors")
+    model = DLADMMClassifier.load(tmp_path / "m.safetensors")
+    expected = model.predict_proba(x)
+    assert np.ptp(expected) > 0.1  # control: not the same for all samples
+    with torch.no_grad():
+        out = model.to_torch(torch.float64)(torch.tensor(x, dtype=torch.float64)).numpy()
+    assert np.abs(out - expected).max() < AGREEMENT
+    model.to_onnx(tmp_path / "m.onnx")
+    out = run(tmp_path / "m.onnx", x)
+    assert np.abs(out["probabilities"] - expected).max() < AGREEMENT
+    np.testing.assert_array_equal(out["label"], model.predict(x))
 
 
 def trained_modules():
