@@ -232,6 +232,14 @@ def test_modules_of_a_network_are_read_back(name):
 
 # Refusals.
 
+
+class Turned(ours.Residual):
+    """Another map than what it is a kind of."""
+
+    def forward(self, x):
+        return super().forward(-x)
+
+
 CONV, LINEAR = nn.Conv2d(2, 3, 3), nn.Linear(4, 3)
 RNN = {"batch_first": True}
 REFUSED = [
@@ -252,6 +260,13 @@ REFUSED = [
     (IMAGES, [CONV, nn.Flatten(2), LINEAR], "expected start_dim=1 and end_dim=-1"),
     (IMAGES, [nn.ZeroPad2d(1), nn.ReLU()], r"layer 0 \(ZeroPad2d.*right before a Conv1d"),
     (IMAGES, [nn.ZeroPad2d(1), nn.Conv2d(2, 3, 3, padding=1)], "padding=0 after a ZeroPad"),
+    (IMAGES[0, 0, 0], [LINEAR], r"x has shape \(6,\); expected \(samples, features\)"),
+    (ROWS, [Turned(nn.Sequential(nn.Linear(4, 4))), LINEAR], r"layer 0 \(Turned.*expected Linear"),
+    (
+        IMAGES,
+        [CONV, nn.ReLU(), ours.Residual(nn.Sequential(nn.MaxPool2d(2), nn.Conv2d(3, 3, 1)))],
+        r"layer 2 \(Residual.*begins with a max pooling",
+    ),
     (STEPS, [ours.LastState(), LINEAR], r"layer 0 \(LastState.*right after an RNN"),
     (IMAGES, [CONV, nn.BatchNorm2d(3)], r"layer 1 \(BatchNorm2d.*ties the samples of a batch"),
     (IMAGES, [CONV, nn.Dropout2d()], r"layer 1 \(Dropout2d.*draws another network.*leave it out"),

@@ -63,16 +63,16 @@ class Reader:
             following = layers[place + 1][1] if place + 1 < len(layers) else None
             if isinstance(layer, nn.RNN):
                 self._read_recurrence(layer, following, refuse)
-            elif isinstance(layer, AllStates):
+            elif type(layer) in (AllStates, LastState):
                 if place == 0 or not isinstance(layers[place - 1][1], nn.RNN):
                     raise refuse("expected it right after an RNN")
             elif isinstance(layer, WITH_WEIGHTS):
                 self._read_weighted(layer, refuse)
-            elif isinstance(layer, Residual):
+            elif type(layer) is Residual:
                 self._read_residual(name, layer, refuse)
-            elif isinstance(layer, ZERO_PADS):
+            elif type(layer) in ZERO_PADS:
                 self._read_zeros(layer, following, refuse)
-            elif isinstance(layer, ChannelsFirst | ChannelsLast):
+            elif type(layer) in (ChannelsFirst, ChannelsLast):
                 self._turn(isinstance(layer, ChannelsFirst), refuse)
             elif type(layer) in POOLS:
                 self._read_pool(layer, refuse)

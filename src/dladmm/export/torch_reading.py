@@ -30,11 +30,14 @@ class Reading:
         """`shape` is that of x; ValueError, by its name, for a layer that does not fit."""
         if not isinstance(module, nn.Sequential):
             raise ValueError(f"module is a {type(module).__name__}; expected an nn.Sequential")
+        if len(shape) < 2:
+            raise ValueError(
+                f"x has shape {shape}; expected (samples, features), or samples with more axes"
+            )
         layers = list(layers_of(module))
         self.channels_first = len(shape) > 2 and _reads_channels_first(layers)
         reader = Reader(len(shape) - 2, self.channels_first)
         reader.read(layers)
-        reader.check_end()
         in_shape = shape[1:]
         if self.channels_first:
             in_shape = (*shape[2:], shape[1])
@@ -85,6 +88,7 @@ def _network(in_shape: tuple[int, ...], reader: Reader) -> Network:
             builder.add(item)
         except ValueError as error:
             raise refuse(str(error)) from None
+    reader.check_end()
     return Network(in_shape, tuple(reader.items))
 
 

@@ -158,8 +158,11 @@ class Builder:
             raise ValueError("it follows an average pooling; expected a layer with weights between")
         self._close()
         entry, shape = self.source, self.shape
+        before = self.activations[entry] if entry != INPUT else None
         for item in body:
             self.add(item)
+        if entry != INPUT and self.activations[entry] is not before:
+            raise ValueError("it begins with a max pooling; expected a layer with weights first")
         if self.source == entry or not self._is_open:
             raise ValueError(
                 "its last layer has no weights; expected a convolution or a dense layer, to whose"
