@@ -58,6 +58,12 @@ def fit(
     hidden: Annotated[
         str, typer.Option(help="Units of the hidden layers, such as 256,128.")
     ] = ",".join(map(str, HIDDEN)),
+    network: Annotated[
+        str | None,
+        typer.Option(
+            help="For images and sequences: lenet, cnn-small, resnet-small, rnn or a .json file."
+        ),
+    ] = None,
     activation: Annotated[str, typer.Option(help="Of the hidden layers.")] = ACTIVATION,
     method: Annotated[
         str, typer.Option(help="The algorithm: restored, dladmm or admm.")
@@ -125,7 +131,8 @@ def fit(
         raise ValueError(f"--test-size {test_size:g} is not valid; expected a part, from 0 to 1")
     check_writable(out, "--out", keep=[data, *([] if target is None else [target])])
     join(coordinator, num_processes, process_id)
-    job = FitJob(data, target, data_dir, task, drop or [], test_size, settings, out, as_json)
+    source = (data, target, data_dir, task, drop or [], test_size)
+    job = FitJob(*source, settings, out, as_json, network)
     with listening(), claimed(out, "--out"):
         try:
             settings["checkpoints"] = checkpoints(

@@ -20,7 +20,7 @@ from dladmm.cli.options import print_json
 from dladmm.engine.signals import asked_to_end, interruptible
 
 if TYPE_CHECKING:
-    from dladmm.cli.loading import Reading, TrainingRows
+    from dladmm.cli.loading import Reading, Source, TrainingRows
     from dladmm.data.preprocessing import TablePreprocessor
     from dladmm.data.target import Target
 
@@ -38,6 +38,7 @@ class FitJob:
     settings: dict[str, Any]
     out: Path
     as_json: bool
+    network: str | None = None  # a preset's name, or a file
     warnings: list[str] = field(default_factory=list)
     interrupted_by: int = 0  # the signal that ended it, the model being saved
     ran_out: bool = False  # of memory, the model being saved
@@ -82,6 +83,12 @@ class FitJob:
             rows = reading.rows(folder, self.settings["devices"], self.settings["dtype"])
         count = int(over_processes(len(rows.y)).sum())
         self.say(task_sentence(rows.preprocessing, count, inferred=self.task is None), first)
+        if self.network is not None:
+            target = rows.preprocessing.target
+            outputs = len(target.classes) if target.task == "classification" else 1
+            network = named_network(self.network, reading.source, outputs)
+            self.settings["network"] = network
+            self.say(f"\n{network.summary()}\n", first)
         self.say(f"training the model on all {count} rows", first)
         return reading, rows
 
@@ -195,6 +202,21 @@ class FitJob:
             for text in comparison(figures, record["unit"]) if figures else ():
                 typer.echo(f"{label} {text} (on {figures['rows']} rows not seen in training)")
         typer.echo(f"\n{record['summary']}\n\nmodel: {record['model']}")
+
+
+def named_network(text: str, source: Source, outputs: int) -> Any:
+    """The network that --network names, for samples of the data's shape."""
+    from dladmm.network.presets import PRESETS, preset, read_network
+
+    if text.endswith(".json"):
+        return read_network(Path(text))
+    shape = source.sample_shape()
+    if shape is None or text not in PRESETS:
+        raise ValueError(
+            f"--network {text} does not fit {source.data}; expected one of {', '.join(PRESETS)} for"
+            " images or sequences, or a .json file with in_shape and layers"
+        )
+    return preset(text, shape, outputs)
 
 
 def fitted(task: str, X: Any, y: Any, settings: dict[str, Any]) -> Any:

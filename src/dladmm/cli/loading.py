@@ -13,7 +13,8 @@ import numpy as np
 from dladmm.core.options import precision
 from dladmm.data import chunks
 from dladmm.data.columns import Table, named, table_from_arrays
-from dladmm.data.datasets import NAMES, load_part
+from dladmm.data.datasets import NAMES, SHAPES, load_part
+from dladmm.data.images import read_image_folder
 from dladmm.data.preprocessing import TablePreprocessor
 from dladmm.data.tables import read_table
 from dladmm.data.target import Target
@@ -38,9 +39,22 @@ class Source:
         return self.data in NAMES
 
     @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder of images, one sub-folder for each class."""
+        return not self.is_named and Path(self.data).is_dir()
+
+    def sample_shape(self) -> tuple[int, ...] | None:
+        """The shape of one sample, where it is more than a row."""
+        if self.is_named:
+            return SHAPES[self.data]
+        if self.is_folder:
+            return read_image_folder(Path(self.data))[0].shape[1:]
+        return None
+
+    @property
     def has_arrays(self) -> bool:
         """Whether it is arrays X and y, not columns with names."""
-        return self.is_named or Path(self.data).suffix.lower() == ".npz"
+        return self.is_named or self.is_folder or Path(self.data).suffix.lower() == ".npz"
 
     def target_name(self, table: Table) -> str:
         """The column to predict, which arrays have under the name y."""
@@ -82,7 +96,7 @@ class Reading:
                 raise ValueError(f"{source.data} has no rows; expected at least one")
             self.target_name = source.target_name(next(self.chunks.tables(slice(0, 1))))
             self.target_column = chunks.target_column(self.chunks, self.target_name)
-        if source.is_named:  # their pixels are scaled to 0..1 already
+        if source.is_named or source.is_folder:  # pixels are scaled to 0..1 already
             self.settings |= {"standardise": False, "source": source.data}
 
     def rows(
@@ -175,6 +189,8 @@ def training_rows(
 
 
 def _whole_table(source: Source) -> Table:
+    if source.is_folder:
+        return table_from_arrays(*read_image_folder(Path(source.data)))
     if not source.is_named:
         return read_table(Path(source.data))
     return table_from_arrays(*load_part(source.data, source.data_dir, "train"))
@@ -196,6 +212,8 @@ def rows_to_predict(
     preprocessing = None if plain is None else TablePreprocessor.from_dict(plain)
     if source.is_named:
         table = table_from_arrays(*load_part(source.data, source.data_dir, "test"))
+    elif source.is_folder:
+        table = table_from_arrays(*read_image_folder(Path(source.data)))
     elif chunks.is_array_file(source.data):
         table = table_from_arrays(chunks.whole_array(Path(source.data)))
     else:

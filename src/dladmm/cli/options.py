@@ -12,8 +12,9 @@ Data = Annotated[
     typer.Argument(
         metavar="DATA",
         help="A .csv, .tsv or .txt file, compressed or not, an .xlsx, .parquet or .npz file (arrays"
-        " X and y), a .npy or IDX file with the target in another, or one of the data sets digits,"
-        " mnist, fashion-mnist.",
+        " X and y), a .npy or IDX file with the target in another, a folder of images with a"
+        " sub-folder for each class, or one of the data sets digits, mnist, fashion-mnist, mnist1d,"
+        " japanese-vowels, cifar10-jpeg.",
         show_default=False,
     ),
 ]

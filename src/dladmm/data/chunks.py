@@ -15,8 +15,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from dladmm.data.columns import Column, Table, table_from_arrays
-from dladmm.data.datasets import NAMES, idx_file, load_part, scaled
+from dladmm.data.datasets import IDX_NAMES, NAMES, idx_file, load_part, scaled
 from dladmm.data.idx import IdxFile
+from dladmm.data.images import read_image_folder
 from dladmm.data.preprocessing import TablePreprocessor
 from dladmm.data.tables import (
     PARQUET,
@@ -193,7 +194,9 @@ def chunks_of(data: str, target: str | None, data_dir: Path | None) -> Chunks:
         return ParquetChunks(path)
     if is_text_file(path):
         return TextChunks(path)
-    if data == "digits":
+    if path.is_dir():
+        return ArrayChunks(*read_image_folder(path))
+    if data in NAMES and data not in IDX_NAMES:
         return ArrayChunks(*load_part(data, data_dir, "train"))
     if data in NAMES:
         images, labels = (idx_file(data, data_dir, f"{array}_train").opened() for array in "xy")

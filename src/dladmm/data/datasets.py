@@ -1,4 +1,5 @@
-"""Named data sets: digits comes with scikit-learn, MNIST and Fashion-MNIST as checked files.
+"""Named data sets: digits comes with scikit-learn, MNIST and Fashion-MNIST as checked files, others
+from a data directory.
 
 What is checked is the SHA-256 of the decompressed bytes: mirrors compress differently.
 """
@@ -17,8 +18,22 @@ from typing import Literal
 import numpy as np
 
 from dladmm.data.idx import IdxFile, open_unpacked
+from dladmm.data.images import jpeg_images
 
-NAMES = ("digits", "mnist", "fashion-mnist")
+IDX_NAMES = ("mnist", "fashion-mnist")
+# Read from a data directory alone: the file under it, and the shape of a sample.
+STORED = {
+    "mnist1d": ("sequences/mnist1d.npz", (40, 1)),
+    "japanese-vowels": ("sequences/japanese-vowels.npz", (29, 13)),
+    "cifar10-jpeg": ("cifar10-jpeg/{part}.npz", (32, 32, 3)),
+}
+NAMES = ("digits", *IDX_NAMES, *STORED)
+# Of one sample; its rows have all numbers of it.
+SHAPES = {
+    "digits": (8, 8, 1),
+    **dict.fromkeys(IDX_NAMES, (28, 28, 1)),
+    **{name: shape for name, (_, shape) in STORED.items()},
+}
 DATA_DIR_VARIABLE = "DLADMM_DATA"
 
 FILES = {
@@ -88,6 +103,8 @@ def load_part(
     if name == "digits":
         digits = _digits()
         return getattr(digits, f"x_{part}"), getattr(digits, f"y_{part}")
+    if name in STORED:
+        return _stored(name, data_dir, part)
     images, labels = (idx_file(name, data_dir, f"{array}_{part}").read() for array in "xy")
     return scaled(images), labels.astype(np.int64)
 
@@ -104,6 +121,40 @@ def idx_file(name: str, data_dir: str | os.PathLike[str] | None, part: str) -> I
 def scaled(images: np.ndarray) -> np.ndarray:
     """Images as rows, between 0 and 1."""
     return images.reshape(len(images), -1).astype(np.float32) / np.float32(255)
+
+
+def _stored(
+    name: str, data_dir: str | os.PathLike[str] | None, part: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Of arrays in a data directory, under the names that their authors gave them.
+
+    Sequences of unequal length have one channel more, as `estimators.samples.padded` makes it.
+    """
+    folder = data_dir or os.environ.get(DATA_DIR_VARIABLE)
+    file = STORED[name][0].format(part=part)
+    if not folder or not (Path(folder) / file).is_file():
+        raise ValueError(
+            f"{name} is read from a data directory, and there is no {file} in"
+            f" {folder or 'any'}; expected --data-dir or {DATA_DIR_VARIABLE} to name its folder"
+        )
+    with np.load(Path(folder) / file, allow_pickle=False) as arrays:
+        if "jpeg" in arrays:
+            images = list(jpeg_images(arrays["jpeg"], arrays["offsets"]))
+            return np.stack(images).reshape(len(images), -1), arrays["labels"].astype(np.int64)
+        x, y = arrays[f"x_{part}"].astype(np.float32), arrays[f"y_{part}"].astype(np.int64)
+        lengths = arrays.get(f"length_{part}")
+    if lengths is not None:
+        x = np.stack([_in_front(one, int(n)) for one, n in zip(x, lengths, strict=True)])
+    return x.reshape(len(x), -1), y
+
+
+def _in_front(sequence: np.ndarray, length: int) -> np.ndarray:
+    """Zeros behind a sequence, moved before it, and a channel that says where it is."""
+    steps, channels = sequence.shape
+    moved = np.zeros((steps, channels + 1), sequence.dtype)
+    moved[steps - length :, :channels] = sequence[:length]
+    moved[steps - length :, channels] = 1
+    return moved
 
 
 def _digits() -> Dataset:

@@ -76,7 +76,7 @@ class Builder:
             case Recurrent():
                 self._add_recurrence(item)
             case Residual(body):
-                self._add_residual(body)
+                self._add_residual(tuple(body))
             case MaxPool():
                 self._pool(item)
             case AveragePool():

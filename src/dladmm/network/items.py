@@ -4,6 +4,7 @@ Shapes are those of one sample: (axes..., channels), so (28, 28, 1) for a grey i
 channels) for a sequence.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -135,7 +136,7 @@ class Residual(Item):
     """What goes in is added to what its layers make of it, before the activation that follows; by a
     layer of its own where the shapes differ."""
 
-    body: tuple[Any, ...]
+    body: Sequence[Any]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "body", listed(self.body))

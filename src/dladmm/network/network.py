@@ -1,5 +1,6 @@
 """A network as people write it down."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -35,7 +36,7 @@ class Network:
     """
 
     in_shape: tuple[int, ...]
-    layers: tuple[Any, ...]
+    layers: Sequence[Any]
 
     def __post_init__(self) -> None:
         given = self.in_shape
@@ -54,7 +55,7 @@ class Network:
     @cached_property
     def graph(self) -> Graph:
         """Its nodes, as the methods see them."""
-        return graph_of(self.in_shape, self.layers)
+        return graph_of(self.in_shape, tuple(self.layers))
 
     @property
     def out_shape(self) -> tuple[int, ...]:
