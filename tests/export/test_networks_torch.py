@@ -21,6 +21,7 @@ from dladmm.network import (  # noqa: E402
     Recurrent,
     Residual,
 )
+from dladmm.network.presets import PRESETS, preset  # noqa: E402
 
 pytestmark = [
     pytest.mark.float32,
@@ -228,3 +229,15 @@ def test_modules_of_a_network_are_read_back(name):
     found = reading.params()
     for given, back in zip((*params.W, *params.b), (*found.W, *found.b), strict=True):
         np.testing.assert_array_equal(back, given)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("shape", [(12, 12, 1), (13, 2)])
+def test_presets_go_to_torch_and_back(name, shape):
+    network = preset(name, shape, 3)
+    problem, params = Problem.of_network(network), params_of(network)
+    module = nn.Sequential(*modules_of_problem(problem, params, torch.float64))
+    x = RNG.normal(size=(2, *network.in_shape))
+    expected = forward(problem, params, x)
+    np.testing.assert_allclose(outputs(module, torch.tensor(x)), expected, rtol=1e-9)
+    assert Reading(module, x.shape).network.graph == network.graph
