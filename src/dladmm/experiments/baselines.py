@@ -211,12 +211,11 @@ def torch_adam(
     """PyTorch's Adam on mini-batches of the same network."""
     import torch
 
-    from dladmm.export.torch_modules import modules_of
+    from dladmm.export.torch_modules import modules_of_problem
+    from dladmm.export.torch_reading import Reading
 
-    blocks = list(zip(problem.layers, params.W, params.b, strict=True))
-    modules = modules_of(blocks, problem.activations, None)
-    linears = [module for module in modules if isinstance(module, torch.nn.Linear)]
-    network = torch.nn.Sequential(*modules)
+    network = torch.nn.Sequential(*modules_of_problem(problem, params))
+    reading = Reading(network, arrays[0].shape)
     optimiser = torch.optim.Adam(network.parameters(), lr=rate)
     loss = torch.nn.CrossEntropyLoss()
     x, labels = torch.from_numpy(arrays[0]), torch.from_numpy(arrays[1].argmax(1))
@@ -230,9 +229,7 @@ def torch_adam(
             loss(network(x[rows]), labels[rows]).backward()
             optimiser.step()
             if is_due(k, count, per_epoch):
-                W = tuple(layer.weight.detach().numpy().copy() for layer in linears)
-                b = tuple(layer.bias.detach().numpy().copy() for layer in linears)
-                yield Made(Params(W, b))
+                yield Made(reading.params())
 
 
 def scikit_learn(problem: Problem, arrays: Arrays, params: Params, seed: int) -> Trainer:

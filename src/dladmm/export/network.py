@@ -1,29 +1,29 @@
 """A fitted estimator as an exporter sees it: arrays, activations, and how outputs are read."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from dladmm.core.params import Params
 from dladmm.core.problem import Problem
 from dladmm.io.json_values import term_name
-from dladmm.terms.activations import Activation
-from dladmm.terms.layers import Dense, Layer
+from dladmm.terms.layers import After, Joined, Layer
 from dladmm.terms.losses import loss_of_labels
 
 
 @dataclass(frozen=True)
 class Network:
-    """a_l = f_l(A_l(W_l, a_{l-1}) + b_l), and what turns the last z into what `predict` returns.
+    """The network with its weights, and what turns the last z into what `predict` returns.
 
     `link` is "softmax", "one_vs_rest" (sigmoids divided by their sum), "sigmoid" (of each label),
     "exp" or "none".
     """
 
-    blocks: list[tuple[Layer, np.ndarray, np.ndarray]]  # each layer with its W and b
-    activations: tuple[Activation, ...]
+    problem: Problem
+    params: Params
     link: str
     classes: np.ndarray | None
     multilabel: bool
@@ -31,11 +31,11 @@ class Network:
 
     @property
     def n_features(self) -> int:
-        return prod(self.blocks[0][0].in_shape)
+        return prod(self.problem.in_shape)
 
     @property
     def n_outputs(self) -> int:
-        return self.blocks[-1][0].units
+        return self.problem.layers[-1].units
 
     @property
     def has_probabilities(self) -> bool:
@@ -59,9 +59,8 @@ def network_of(estimator: Any) -> Network:
     (1 - sigmoid(z), sigmoid(z)), and its argmax is the class.
     """
     check_is_fitted(estimator, "coefs_")
-    layers, weights = estimator.layers_, [W.T for W in estimator.coefs_]
-    blocks = list(zip(layers, weights, estimator.intercepts_, strict=True))
-    problem = Problem.of_layers(layers, estimator.activation, estimator.loss)
+    problem = _problem_of(estimator)
+    params = Params(tuple(W.T for W in estimator.coefs_), tuple(estimator.intercepts_))
     multilabel = getattr(estimator, "multilabel_", False)
     loss = loss_of_labels(problem.loss) if multilabel else problem.loss
     link = _LINKS.get(term_name("loss", loss) or "")
@@ -70,10 +69,39 @@ def network_of(estimator: Any) -> Network:
             f"loss={estimator.loss!r} cannot be exported; expected one of {', '.join(_LINKS)}"
         )
     classes = getattr(estimator, "classes_", None)
-    last, W, b = blocks[-1]
-    if link == "one_vs_rest" and last.units == 1:
-        both = Dense(last.in_shape, 2)
-        blocks[-1] = both, np.vstack([np.zeros_like(W), W]), np.concatenate([np.zeros_like(b), b])
-        link = "softmax"
+    if link == "one_vs_rest" and problem.layers[-1].units == 1:
+        problem, params, link = *_with_zero_first(problem, params), "softmax"
     is_vector = classes is None and bool(estimator.y_is_vector_)
-    return Network(blocks, problem.activations, link, classes, multilabel, is_vector)
+    return Network(problem, params, link, classes, multilabel, is_vector)
+
+
+def _problem_of(estimator: Any) -> Problem:
+    """What it has trained, but for regularisers."""
+    network = getattr(estimator, "network", None)
+    if network is not None:
+        return Problem.of_network(network, estimator.loss)
+    return Problem.of_layers(estimator.layers_, estimator.activation, estimator.loss)
+
+
+def _with_zero_first(problem: Problem, params: Params) -> tuple[Problem, Params]:
+    """The network of one output with a second one before it, which is zero."""
+    *before, last = problem.layers
+    W, b = (np.concatenate([np.zeros_like(v), v]) for v in (params.W[-1], params.b[-1]))
+    return (
+        replace(problem, layers=(*before, _doubled(last))),
+        Params((*params.W[:-1], W), (*params.b[:-1], b)),
+    )
+
+
+def _doubled(layer: Layer) -> Layer:
+    """The same map to twice as many units; ValueError where there is none."""
+    match layer:
+        case After():
+            return replace(layer, then=_doubled(layer.then))
+        case Joined():
+            return replace(layer, parts=tuple(map(_doubled, layer.parts)))
+        case _ if hasattr(layer, "outputs"):
+            return replace(layer, outputs=2 * layer.units)  # type: ignore[call-arg]
+    raise ValueError(
+        f"{type(layer).__name__} of one output cannot be exported; expected a layer with weights"
+    )

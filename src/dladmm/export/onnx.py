@@ -25,11 +25,13 @@ def to_onnx(
 ) -> list[str]:
     """Write an ONNX file, whole or not at all; returns, and warns of, what ONNX cannot do.
 
-    Input `X` (float, one column per feature); outputs `label` and `probabilities` (`scores` with
-    the hinge loss), both with a column for each label if rows have several, or `prediction`. With
-    the `preprocessing` of a model file the graph takes the table's raw columns instead, one input
-    each, and predicts in the target's own units. `dtype` is what the graph computes in: "float64"
-    as `predict` does, or "float32" for half the size. Needs onnx: pip install 'dladmm[onnx]'.
+    Input `X` (float, one column per feature, or a network's samples, channels last); outputs
+    `label` and `probabilities` (`scores` with the hinge loss), both with a column for each label if
+    rows have several, or `prediction`. With the `preprocessing` of a model file the graph takes the
+    table's raw columns instead, one input each, and predicts in the target's own units. `dtype` is
+    what the graph computes in: "float64" as `predict` does, or "float32" for half the size;
+    convolutions and average pooling, which runtimes have in float32 alone, are computed in that.
+    Needs onnx: pip install 'dladmm[onnx]'.
     """
     network = network_of(estimator)
     from dladmm.export.onnx_graph import (
@@ -37,9 +39,9 @@ def to_onnx(
         GraphBuilder,
         add_class_outputs,
         add_label_outputs,
-        add_network,
         add_value_output,
     )
+    from dladmm.export.onnx_network import add_network
 
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype={dtype!r} is unknown; expected 'float32' or 'float64'")
@@ -48,7 +50,7 @@ def to_onnx(
     mean = scale = None
     n_features = network.n_features
     if preprocessing is None:
-        features = g.cast(g.input("X", FLOAT, n_features), g.kind)
+        features = g.cast(g.input("X", FLOAT, *network.problem.in_shape), g.kind)
     else:
         from dladmm.export.onnx_preprocessing import add_preprocessing
 
@@ -59,6 +61,8 @@ def to_onnx(
                 f" expected {n_features}, as the estimator has"
             )
         features, limits = add_preprocessing(g, preprocessor)
+        if len(network.problem.in_shape) > 1:
+            features = g.add("Reshape", features, g.constant([-1, *network.problem.in_shape], int))
         mean, scale = preprocessor.target.mean, preprocessor.target.scale
     z = add_network(g, network, features)
     if network.multilabel:

@@ -18,7 +18,6 @@ from dladmm._version import __version__
 from dladmm.export.network import Network
 from dladmm.io.json_values import term_name
 from dladmm.terms.activations import Activation
-from dladmm.terms.layers import Dense, Layer
 
 OPSET, ML_OPSET, IR_VERSION = 17, 3, 8
 FLOAT, DOUBLE = TensorProto.FLOAT, TensorProto.DOUBLE
@@ -37,9 +36,10 @@ class GraphBuilder:
         self.constants: list[Any] = []
         self.inputs: list[Any] = []
         self.outputs: list[Any] = []
+        self.count = 0  # of values inside the graph
 
-    def input(self, name: str, kind: int, columns: int, meaning: str = "") -> str:
-        self.inputs.append(helper.make_tensor_value_info(name, kind, [None, columns], meaning))
+    def input(self, name: str, kind: int, *shape: int, meaning: str = "") -> str:
+        self.inputs.append(helper.make_tensor_value_info(name, kind, [None, *shape], meaning))
         return name
 
     def constant(self, value: Any, dtype: Any = None) -> str:
@@ -50,9 +50,30 @@ class GraphBuilder:
         return name
 
     def add(self, op: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
-        name = f"{PREFIX}{op.lower()}_{len(self.nodes)}"
-        self.nodes.append(helper.make_node(op, inputs, [name], domain=domain, **attributes))
-        return name
+        return self.add_all(1, op, *inputs, domain=domain, **attributes)[0]
+
+    def add_all(self, outputs: int, op: str, *inputs: str, **attributes: Any) -> list[str]:
+        """A node of several values."""
+        names = [self._name(op.lower()) for _ in range(outputs)]
+        self.nodes.append(helper.make_node(op, inputs, names, **attributes))
+        return names
+
+    def function(self, width: int, count: int, body: Callable[..., list[str]]) -> Any:
+        """A graph of `count` inputs and some outputs, rows of `width` numbers each, for a node that
+        runs it; it sees the constants outside."""
+        outside, self.nodes = self.nodes, []
+        names = [self._name("given") for _ in range(count)]
+        inputs, outputs = (
+            [helper.make_tensor_value_info(one, self.kind, [None, width]) for one in many]
+            for many in (names, body(*names))
+        )
+        graph = helper.make_graph(self.nodes, self._name("function"), inputs, outputs)
+        self.nodes = outside
+        return graph
+
+    def _name(self, kind: str) -> str:
+        self.count += 1
+        return f"{PREFIX}{kind}_{self.count}"
 
     def cast(self, value: str, kind: int) -> str:
         return self.add("Cast", value, to=kind)
@@ -135,34 +156,7 @@ _ACTIVATIONS: dict[str, Callable[[GraphBuilder, str, Any], str]] = {
 }
 
 
-def add_network(g: GraphBuilder, network: Network, x: str) -> str:
-    """The nodes from the features x to the last layer's z."""
-    z = x
-    for l, (layer, W, b) in enumerate(network.blocks):
-        z = _add_layer(g, layer, z, W, b)
-        if l < len(network.activations):
-            z = _add_activation(g, network.activations[l], z)
-    return z
-
-
-def _add_dense(g: GraphBuilder, layer: Layer, x: str, W: np.ndarray, b: np.ndarray) -> str:
-    flat = x if len(layer.in_shape) == 1 else g.add("Flatten", x)
-    return g.add("Gemm", flat, g.constant(W.T), g.constant(b))
-
-
-# By the exact class: a subclass may be another map.
-_LAYERS: dict[type[Layer], Callable[..., str]] = {Dense: _add_dense}
-
-
-def _add_layer(g: GraphBuilder, layer: Layer, x: str, W: np.ndarray, b: np.ndarray) -> str:
-    """The nodes of one layer; ValueError, by its name, for one that is not known here."""
-    if type(layer) not in _LAYERS:
-        known = ", ".join(kind.__name__ for kind in _LAYERS)
-        raise ValueError(f"{type(layer).__name__} cannot be exported to ONNX; expected {known}")
-    return _LAYERS[type(layer)](g, layer, x, W, b)
-
-
-def _add_activation(g: GraphBuilder, activation: Activation, z: str) -> str:
+def add_activation(g: GraphBuilder, activation: Activation, z: str) -> str:
     name = term_name("activation", activation)
     if name not in _ACTIVATIONS:
         raise ValueError(

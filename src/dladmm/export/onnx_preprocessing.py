@@ -39,7 +39,7 @@ def add_preprocessing(g: GraphBuilder, preprocessor: TablePreprocessor) -> tuple
                 f"ONNX cannot read numbers as text: the input {name!r} takes numbers"
                 + (f" in the unit {spec.written.unit!r}" if spec.written.unit else "")
             )
-        x = g.input(name, DOUBLE, 1, meaning)
+        x = g.input(name, DOUBLE, 1, meaning=meaning)
         parts.append(_standardised(g, x, (spec,)))
     return g.add("Concat", *parts, axis=1), limits
 
@@ -53,7 +53,7 @@ def _is_matrix(preprocessor: TablePreprocessor) -> bool:
 
 
 def _matrix(g: GraphBuilder, specs: tuple[ColumnSpec, ...]) -> str:
-    x = g.input("X", FLOAT, len(specs), "missing: NaN")
+    x = g.input("X", FLOAT, len(specs), meaning="missing: NaN")
     return _standardised(g, g.cast(x, DOUBLE), specs)
 
 
@@ -74,7 +74,7 @@ def _one_hot(g: GraphBuilder, spec: ColumnSpec, name: str) -> str:
     codes.setdefault("", missing)
     code = g.add(
         "LabelEncoder",
-        g.input(name, STRING, 1, "text; missing: the empty string"),
+        g.input(name, STRING, 1, meaning="text; missing: the empty string"),
         domain="ai.onnx.ml",
         keys_strings=list(codes),
         values_int64s=list(codes.values()),

@@ -135,8 +135,10 @@ class Builder:
     def _convolution(self, item: Convolutional) -> Layer:
         self._check_axes(type(item).__name__, item.axes)
         axes, (size, strides, dilation) = self.shape[:-1], item.sliding
-        padding = ((0, 0),) * len(axes)
-        if item.padding == "same":
+        padding = item.padding
+        if padding == "valid":
+            padding = ((0, 0),) * len(axes)
+        elif padding == "same":
             padding = same_padding(axes, size, strides, dilation)
         return maps.Convolution(self.shape, item.filters, size, strides, dilation, padding)
 
@@ -156,8 +158,11 @@ class Builder:
             raise ValueError("it follows an average pooling; expected a layer with weights between")
         self._close()
         entry, shape = self.source, self.shape
+        before = self.activations[entry] if entry != INPUT else None
         for item in body:
             self.add(item)
+        if entry != INPUT and self.activations[entry] is not before:
+            raise ValueError("it begins with a max pooling; expected a layer with weights first")
         if self.source == entry or not self._is_open:
             raise ValueError(
                 "its last layer has no weights; expected a convolution or a dense layer, to whose"

@@ -34,12 +34,16 @@ class Dense(Item):
 
 @dataclass(frozen=True)
 class Convolutional(Item):
-    """Filters that slide over the axes of a sample."""
+    """Filters that slide over the axes of a sample.
+
+    `padding`: "valid" for none, "same" for as many positions as the strides leave, or how many
+    zeros there are before and behind an axis: one number, or one or a pair for each axis.
+    """
 
     filters: int
     size: Sizes
     strides: Sizes = 1
-    padding: str = "valid"
+    padding: Any = "valid"
     dilation: Sizes = 1
 
     def __post_init__(self) -> None:
@@ -47,10 +51,12 @@ class Convolutional(Item):
         _check_count(name, "filters", self.filters)
         for field in ("size", "strides", "dilation"):
             object.__setattr__(self, field, _sizes(name, field, getattr(self, field), self.axes))
-        if self.padding not in PADDINGS:
+        if not isinstance(self.padding, str):
+            object.__setattr__(self, "padding", _pairs(name, self.padding, self.axes))
+        elif self.padding not in PADDINGS:
             raise ValueError(
                 f"{name}(padding={self.padding!r}) is unknown; expected one of"
-                f" {', '.join(PADDINGS)}"
+                f" {', '.join(PADDINGS)}, or numbers of zeros"
             )
 
     @property
@@ -175,27 +181,32 @@ def _item(given: Any) -> Item | Activation:
     name = given if isinstance(given, str) else type(given).__name__
     if isinstance(given, type):
         name = given.__name__
-    plain = name.lower().replace("_", "").replace("normalization", "norm")
-    for refused, why in REFUSED.items():
-        if refused in plain:
-            raise ValueError(
-                f"{name} does not fit: {why}; expected {', '.join(_names())} or an activation"
-            )
+    why = why_refused(name)
+    if why is not None:
+        raise ValueError(
+            f"{name} does not fit: {why}; expected {', '.join(_names())} or an activation"
+        )
     raise ValueError(
         f"{given!r} is no layer of a network; expected {', '.join(_names())} or an activation"
     )
+
+
+def why_refused(name: str) -> str | None:
+    """Why a layer of this name, in whichever spelling, does not fit; None where it is not known."""
+    plain = name.lower().replace("_", "").replace("normalization", "norm")
+    return next((why for refused, why in REFUSED.items() if refused in plain), None)
 
 
 def _names() -> list[str]:
     return [type(items.build(name)).__name__ for name in items]
 
 
-def _check_count(item: str, name: str, value: Any) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{item}({name}={value!r}) is not valid; expected an integer >= 1")
+def _check_count(item: str, name: str, value: Any, least: int = 1) -> None:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{item}({name}={value!r}) is not valid; expected an integer >= {least}")
 
 
-def _sizes(item: str, name: str, value: Any, axes: int) -> tuple[int, ...]:
+def _sizes(item: str, name: str, value: Any, axes: int, least: int = 1) -> tuple[int, ...]:
     """One number for every axis."""
     many = tuple(value) if isinstance(value, tuple | list) else (value,) * axes
     if len(many) != axes:
@@ -203,8 +214,18 @@ def _sizes(item: str, name: str, value: Any, axes: int) -> tuple[int, ...]:
             f"{item}({name}={value!r}) has {len(many)} numbers; expected one, or {axes}"
         )
     for one in many:
-        _check_count(item, name, one)
+        _check_count(item, name, one, least)
     return tuple(map(int, many))
+
+
+def _pairs(item: str, padding: Any, axes: int) -> tuple[tuple[int, ...], ...]:
+    """How many zeros there are before and behind each axis."""
+    many = padding if isinstance(padding, tuple | list) else (padding,) * axes
+    if len(many) != axes:
+        raise ValueError(
+            f"{item}(padding={padding!r}) is for {len(many)} axes; expected one number, or {axes}"
+        )
+    return tuple(_sizes(item, "padding", one, 2, least=0) for one in many)
 
 
 def window_of(item: MaxPool | AveragePool, axes: int) -> tuple[int, ...]:
