@@ -45,13 +45,16 @@ class Problem:
         Of the outputs.
     regularizers : tuple of Regularizer
         One for each layer.
+    sources : tuple of tuple of int
+        What each layer reads: indices of layers before it, its own where it is recurrent, -1 for x.
+        By default each reads the one before it.
     """
 
     layers: tuple[Layer, ...]
     activations: tuple[Activation, ...]
     loss: Loss
     regularizers: tuple[Regularizer, ...]
-    sources: tuple[tuple[int, ...], ...] = ()  # what each layer reads, INPUT or a layer's index
+    sources: tuple[tuple[int, ...], ...] = ()
 
     def __post_init__(self) -> None:
         if not self.layers:
@@ -99,11 +102,27 @@ class Problem:
         return tuple(max(k for k, _ in one) for one in self.readers)
 
     def is_recurrent(self, l: int) -> bool:
-        """Whether a layer reads its own output of the step before."""
+        """Whether a layer reads its own output of the step before.
+
+        Parameters
+        ----------
+        l : int
+            The layer's index.
+        """
         return l in self.sources[l]
 
     def inputs_of(self, l: int, x: Array, a: Sequence[Array]) -> Any:
-        """What layer l reads: one array, or a tuple of several."""
+        """What a layer reads: one array, or a tuple of several.
+
+        Parameters
+        ----------
+        l : int
+            The layer's index.
+        x : array
+            The inputs.
+        a : sequence of array
+            What the layers before it pass on.
+        """
         found = tuple(x if k == INPUT else a[k] for k in self.sources[l])
         return found[0] if len(found) == 1 else found
 
@@ -199,7 +218,17 @@ class Problem:
     def of_network(
         cls, network: Network, loss: Any = "log_loss", regularizer: Any = "none"
     ) -> Problem:
-        """This network, which has its activations already; the other terms as in `dense`."""
+        """This network, which has its activations already; the other terms as in `dense`.
+
+        Parameters
+        ----------
+        network : Network
+            Layers and activations.
+        loss : str or Loss
+            Of the outputs.
+        regularizer : str, Regularizer or a list
+            One for all layers, or one for each.
+        """
         layers, hidden, sources = network.graph
         terms = _per_layer(regularizer, len(layers), regularizers.get)
         return cls(layers, hidden, losses.get(loss), terms, sources)

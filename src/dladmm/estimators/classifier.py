@@ -62,6 +62,9 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
         Units of the hidden layers, each fully connected unless it is a layer itself.
     activation : str, Activation, callable or a list with one per hidden layer
         Among others "relu", "tanh", "sign", "step", "quantized_relu"; any smooth function.
+    network : Network or None
+        In place of hidden layers and activation: convolution, recurrence, skips. X then has samples
+        of its shape, rows of all their numbers, or is a list of sequences.
     method : "restored", "dladmm" or "admm"
         Restored sweeps minimise the training loss itself; "dladmm" is the paper's method, "admm"
         the one it is compared with.

@@ -24,7 +24,13 @@ class Item:
 
 @dataclass(frozen=True)
 class Dense(Item):
-    """Every unit sees every number of a sample."""
+    """A fully connected layer: every unit sees every number of a sample.
+
+    Parameters
+    ----------
+    units : int
+        How many there are.
+    """
 
     units: int
 
@@ -71,7 +77,22 @@ class Convolutional(Item):
 
 @dataclass(frozen=True)
 class Conv1D(Convolutional):
-    """Filters over the steps of a sequence, (steps, channels)."""
+    """Filters over the steps of a sequence, (steps, channels).
+
+    Parameters
+    ----------
+    filters : int
+        How many there are: the channels of what they give.
+    size : int or tuple of int
+        How far a filter reads along each axis.
+    strides : int or tuple of int
+        How far it moves on.
+    padding : "valid", "same", int or tuple
+        None, as many zeros as keep ceil(n/stride) positions, or how many zeros there are before and
+        behind an axis: one number, or one or a pair for each axis.
+    dilation : int or tuple of int
+        How far apart the places are that it reads.
+    """
 
     @property
     def axes(self) -> int:
@@ -80,7 +101,22 @@ class Conv1D(Convolutional):
 
 @dataclass(frozen=True)
 class Conv2D(Convolutional):
-    """Filters over an image, (height, width, channels)."""
+    """Filters over an image, (height, width, channels).
+
+    Parameters
+    ----------
+    filters : int
+        How many there are: the channels of what they give.
+    size : int or tuple of int
+        How far a filter reads along each axis.
+    strides : int or tuple of int
+        How far it moves on.
+    padding : "valid", "same", int or tuple
+        None, as many zeros as keep ceil(n/stride) positions, or how many zeros there are before and
+        behind an axis: one number, or one or a pair for each axis.
+    dilation : int or tuple of int
+        How far apart the places are that it reads.
+    """
 
     @property
     def axes(self) -> int:
@@ -89,14 +125,26 @@ class Conv2D(Convolutional):
 
 @dataclass(frozen=True)
 class MaxPool(Item):
-    """The largest number of every window; windows do not overlap."""
+    """The largest number of every window; windows do not overlap.
+
+    Parameters
+    ----------
+    size : int or tuple of int
+        Of a window, along each axis.
+    """
 
     size: Sizes = 2
 
 
 @dataclass(frozen=True)
 class AveragePool(Item):
-    """The mean of every window; windows do not overlap."""
+    """The mean of every window; windows do not overlap.
+
+    Parameters
+    ----------
+    size : int or tuple of int
+        Of a window, along each axis.
+    """
 
     size: Sizes = 2
 
@@ -115,7 +163,14 @@ class Flatten(Item):
 class Recurrent(Item):
     """Elman's recurrence: a_t = f(W_x x_t + W_h a_{t-1} + b), from a_0 = 0.
 
-    `states`: what is passed on, the "last" state or "all" of them.
+    Parameters
+    ----------
+    units : int
+        Numbers in a state.
+    activation : str, Activation or callable
+        f.
+    states : "last" or "all"
+        What is passed on.
     """
 
     units: int
@@ -134,7 +189,13 @@ class Recurrent(Item):
 @dataclass(frozen=True)
 class Residual(Item):
     """What goes in is added to what its layers make of it, before the activation that follows; by a
-    layer of its own where the shapes differ."""
+    layer of its own where the shapes differ.
+
+    Parameters
+    ----------
+    body : list
+        Layers and activations; the last one has weights.
+    """
 
     body: Sequence[Any]
 
