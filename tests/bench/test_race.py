@@ -23,7 +23,7 @@ def short(monkeypatch):
     monkeypatch.setattr(racing, "SLACK", math.inf)
     full, mini = racing.full_racers(), racing.mini_racers()
     monkeypatch.setattr(racing, "full_racers", lambda: [full[0], full[3]])
-    monkeypatch.setattr(racing, "mini_racers", lambda: [mini[0], mini[1]])
+    monkeypatch.setattr(racing, "mini_racers", lambda dense: [mini[0], mini[1]])
 
 
 def test_the_full_batch_race_is_to_adams_last_loss(short):

@@ -154,8 +154,8 @@ def test_two_steps_on_the_first_layer_are_two_single_steps(rng):
 def test_a_goes_to_its_exact_minimiser(n_out, blocks, rng):
     case = make_case(rng, n_out=n_out)
     nu = jnp.asarray(case.nu)
-    given = (phi_of(case), nu, of_samples(case, blocks))
-    a, p, record = matrix_steps.update_a(
+    given = ([phi_of(case)], nu, of_samples(case, blocks))
+    a, (p,), record = matrix_steps.update_a(
         activations.get("identity"), jnp.asarray(case.a), jnp.asarray(case.f_z), *given
     )
     size = np.abs(case.gradient_a(case.a)).max()

@@ -125,7 +125,7 @@ def take_a_step(case, rule=CLOSED, blocks=1):
     """With the identity between a and z, so that f(z) = z is data of its own."""
     a, f_z, nu = (jnp.asarray(v) for v in (case.a, case.f_z, case.nu))
     identity, samples = activations.get("identity"), of_samples(case, blocks)
-    a, p, record = step_a(rule, identity, a, f_z, phi_of(case), nu, samples)
+    a, (p,), record = step_a(rule, identity, a, f_z, [phi_of(case)], nu, samples)
     return np.asarray(a), np.asarray(p), record
 
 

@@ -223,6 +223,9 @@ def test_restored_sweeps_refuse_what_has_no_gradient_and_name_the_method_that_ne
     class NoSlopes(Activation):
         """An activation with argmin_z alone."""
 
+        def argmin_z(self, m, a):
+            return m
+
     options = Options(method="restored")
     for problem, what in (
         (Problem.dense((2, 3, 1), loss=ProxOnly()), "gradient of the loss, which ProxOnly"),

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from networks import CNN, NETWORKS, RECURRENT, RESIDUAL
+from small_networks import CNN, NETWORKS, RECURRENT, RESIDUAL
 from tolerances import EXACT_STEP, LAGRANGIAN_RISE
 
 from dladmm import Checkpoints, Options, Params, Problem, solve

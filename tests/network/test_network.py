@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from networks import NETWORKS, RECURRENT, RESIDUAL
+from small_networks import NETWORKS, RECURRENT, RESIDUAL
 
 from dladmm import Network, Problem
 from dladmm.io.json_values import decode, encode
