@@ -16,8 +16,9 @@ def is_former(identity: Mapping[str, Any]) -> bool:
 
 def upgraded_identity(identity: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
     """Format 1 named a network by its sizes, as in 6-8-3, since all layers were dense, and did not
-    say which rows were held out: they are taken as those of the run of `now`. Whether
-    the step over mini-batches falls was an option."""
+    say which rows were held out: they are taken as those of the run of `now`, and so is the step
+    rule, whose default changed since, of methods that have none. Whether the step over mini-batches
+    falls was an option."""
     if not is_former(identity):
         return dict(identity)
     same = {
@@ -30,8 +31,10 @@ def upgraded_identity(identity: Mapping[str, Any], now: Mapping[str, Any]) -> di
     named = identity.get("activations", [])
     plain = [re.sub(r"<PjitFunction of (<.*?>)>", r"\1", f) for f in named]
 
+    unused = {} if same.get("method") == "dladmm" else {"step_rule": now.get("step_rule")}
     return (
         same
+        | unused
         | layers
         | {
             "format": FORMAT,

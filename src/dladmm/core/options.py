@@ -48,7 +48,7 @@ class Options:
     nu: float = 1.0
     rho_schedule: str | Schedule = "constant"
     nu_schedule: str | Schedule = "constant"
-    step_rule: str | StepRule = "closed-form"
+    step_rule: str | StepRule = "over-relaxed"
     zl_solver: str = "newton"
     targets: str = "first-order"
     init: str = "auto"

@@ -79,7 +79,10 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
         Penalties per sample, of the paper's method and the baseline; rho=None is 0.1 for classes,
         3H for numbers. The theorems ask for rho > 2H, which is 1 with log_loss.
     rho_schedule, nu_schedule : "constant", "paper" or "adaptive"
-    step_rule : "matrix", "closed-form" or "backtracking";  zl_solver : "newton", "fista", "authors"
+    step_rule : "over-relaxed", "matrix", "closed-form" or "backtracking"
+        Of the paper's method: theta and tau as matrices, over-relaxed or not, or as the paper's
+        vectors and numbers.
+    zl_solver : "newton", "fista" or "authors"
     targets : "first-order" or "closed"
         What restored sweeps move a layer towards: by the derivative of its activation, or by the
         paper's z update, for which no derivative is taken.

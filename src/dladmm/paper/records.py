@@ -93,9 +93,18 @@ def read_record(folder: Path, piece: str) -> Record | None:
         record: Record = json.loads(file.read_text())
         if not {"piece", "scale", "runs"} <= record.keys():
             raise ValueError
+        record["runs"] = {name: _naming_its_rule(run) for name, run in record["runs"].items()}
     except ValueError:
         raise ValueError(f"{file} is not a record of this program; expected one, or none") from None
     return record
+
+
+def _naming_its_rule(run: Record) -> Record:
+    """Records of dlADMM that name no step rule are from when vectors were the default."""
+    options = run.get("options", {})
+    if options.get("method") != "dladmm" or "step_rule" in options:
+        return run
+    return run | {"options": options | {"step_rule": "closed-form"}}
 
 
 def recorded(result: Result) -> Record:
