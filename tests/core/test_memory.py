@@ -106,8 +106,10 @@ def test_batches_do_not_grow_with_the_samples():
 def test_a_run_that_does_not_fit_says_what_would(monkeypatch):
     problem = Problem.dense((784, 1000, 1000, 10))
     monkeypatch.setattr(dladmm.core.memory, "available_bytes", lambda with_jax: 2 * GIB)
-    paper = advice(problem, 1_000_000, Options(method="dladmm"))
+    paper = advice(problem, 1_000_000, Options(method="dladmm", step_rule="closed-form"))
     assert paper.startswith("this fit needs about 2")
+    further = advice(problem, 1_000_000, Options(method="dladmm"))
+    assert further.startswith("this fit needs about 5")  # the point before a sweep and the one ahead
     assert "2.0 GiB is free; batch_size=1024 needs about" in paper  # the one that fits
     restored = advice(problem, 1_000_000, Options(method="restored"))
     assert "method='restored'" not in restored
