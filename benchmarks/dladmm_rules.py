@@ -39,6 +39,7 @@ from dladmm.io.files import write_file
 from dladmm.terms.regularizers import L2
 
 RESULTS = Path(__file__).parents[1] / "docs/results"
+RECORD = RESULTS / "dladmm_rules.json"
 IMAGES, ITERATIONS, SIZES = 5_000, 150, (784, 100, 100, 10)
 SETTINGS = {"step_rule": "matrix", "rho": 1e-3, "nu": 1e-3}
 
@@ -309,18 +310,22 @@ def table(rows):
     return "\n".join(lines)
 
 
+def kept_trials():
+    return json.loads(RECORD.read_text())["trials"] if RECORD.exists() else {}
+
+
 def main(only):
-    file = RESULTS / "dladmm_rules.json"
-    record = json.loads(file.read_text()) if file.exists() else {"trials": {}}
     train, held_out = images()
     for name, trial in TRIALS.items():
-        if only not in name or name in record["trials"]:
+        if only not in name or name in kept_trials():
             continue
         runs = [measured(trial, train, held_out[trial.on_test], seed) for seed in trial.seeds]
-        record["trials"][name] = {"runs": runs, "machine": describe_machine()}
-        write_file(file, json.dumps(record, indent=1))
+        # Read again: another process may have added to it.
+        trials = kept_trials() | {name: {"runs": runs, "machine": describe_machine()}}
+        write_file(RECORD, json.dumps({"trials": trials}, indent=1))
         print(name, runs, flush=True)
-    kept = {name: record["trials"][name] for name in TRIALS if name in record["trials"]}
+    trials = kept_trials()
+    kept = {name: trials[name] for name in TRIALS if name in trials}
     write_file(RESULTS / "dladmm_rules.md", table(kept) + "\n")
     print(table(kept))
 

@@ -109,7 +109,7 @@ def test_a_run_that_does_not_fit_says_what_would(monkeypatch):
     paper = advice(problem, 1_000_000, Options(method="dladmm", step_rule="closed-form"))
     assert paper.startswith("this fit needs about 2")
     further = advice(problem, 1_000_000, Options(method="dladmm"))
-    assert further.startswith("this fit needs about 5")  # the point before a sweep and the one ahead
+    assert further.startswith("this fit needs about 5")  # two points at once
     assert "2.0 GiB is free; batch_size=1024 needs about" in paper  # the one that fits
     restored = advice(problem, 1_000_000, Options(method="restored"))
     assert "method='restored'" not in restored

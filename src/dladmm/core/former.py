@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from dladmm.core.methods import WITH_STEP_RULES
 from dladmm.core.problem import chain, described_layers
 from dladmm.core.snapshot import FORMAT, Snapshot
 
@@ -31,7 +32,8 @@ def upgraded_identity(identity: Mapping[str, Any], now: Mapping[str, Any]) -> di
     named = identity.get("activations", [])
     plain = [re.sub(r"<PjitFunction of (<.*?>)>", r"\1", f) for f in named]
 
-    unused = {} if same.get("method") == "dladmm" else {"step_rule": now.get("step_rule")}
+    has_rule = same.get("method") in WITH_STEP_RULES
+    unused = {} if has_rule else {"step_rule": now.get("step_rule")}
     return (
         same
         | unused

@@ -39,7 +39,18 @@ class Unit:
 
     def is_kept(self, run: Record | None) -> bool:
         """Whether this is a record of this run, not of one with another setting."""
-        return run is not None and all(run.get(k) == v for k, v in self.setting.items())
+        return run is not None and all(_filled(run.get(k), v) == v for k, v in self.setting.items())
+
+
+# What records were made with that do not say so: the defaults of their time.
+FORMER_DEFAULTS = {"step_rule": "closed-form"}
+
+
+def _filled(kept: Any, wanted: Any) -> Any:
+    """A setting of a record, with the former defaults of what is wanted now and it does not say."""
+    if not (isinstance(kept, Mapping) and isinstance(wanted, Mapping)):
+        return kept
+    return {name: value for name, value in FORMER_DEFAULTS.items() if name in wanted} | dict(kept)
 
 
 def make(folder: Path, piece: str, scale: Scale, unit: Unit, show: Show) -> None:
@@ -93,18 +104,9 @@ def read_record(folder: Path, piece: str) -> Record | None:
         record: Record = json.loads(file.read_text())
         if not {"piece", "scale", "runs"} <= record.keys():
             raise ValueError
-        record["runs"] = {name: _naming_its_rule(run) for name, run in record["runs"].items()}
     except ValueError:
         raise ValueError(f"{file} is not a record of this program; expected one, or none") from None
     return record
-
-
-def _naming_its_rule(run: Record) -> Record:
-    """Records of dlADMM that name no step rule are from when vectors were the default."""
-    options = run.get("options", {})
-    if options.get("method") != "dladmm" or "step_rule" in options:
-        return run
-    return run | {"options": options | {"step_rule": "closed-form"}}
 
 
 def recorded(result: Result) -> Record:
