@@ -22,8 +22,9 @@ class Options:
 
     rho: None is 0.1 for classes and 3H for numbers. init: where the weights start; "auto" is the
     method's own choice. step_rule: a name of `STEP_RULES` in core/relaxed/step_rules.py, of which
-    "closed-form" is the paper's text and "backtracking" its algorithms to the letter. dual_start: "gradient" for u = -grad R(z_L), which Lemma 2 needs; "zero"
-    as in the authors' code; "auto" takes the gradient where rho > 2H.
+    "closed-form" is the paper's text and "backtracking" its algorithms to the letter. dual_start:
+    "gradient" for u = -grad R(z_L), which Lemma 2 needs; "zero" as in the authors' code; "auto"
+    takes the gradient where rho > 2H.
 
     The run ends once the training loss, or the held-out score if there is one, has not gained `tol`
     for `patience` iterations, and with `stop_at_noise` once the gradient is no larger than its
