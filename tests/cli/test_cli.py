@@ -277,6 +277,7 @@ def test_an_unwritable_output_is_noticed_before_training(folder, tmp_path, monke
         (["--hidden", "8,x"], "--hidden '8,x' is not valid"),
         (["--hidden", "0"], "--hidden '0' is not valid"),
         (["--method", "sgd"], "method='sgd' is unknown"),
+        (["--step-rule", "exact"], "step_rule='exact' is unknown; expected one of over-relaxed"),
         (["--activation", "wavy"], "activation='wavy' is unknown"),
         (["--loss", "squared"], "loss='squared' is unknown"),
         (["--loss", "huber"], "is for regression"),

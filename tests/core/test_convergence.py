@@ -114,6 +114,7 @@ def single_layer_run():
     problem = Problem.dense((1, 1), loss="squared_error")
     options = Options(
         method="dladmm",
+        step_rule="closed-form",
         rho=5.0,
         nu=1e3,
         max_iter=30,
@@ -154,10 +155,13 @@ def test_k_times_c_k_falls_from_iteration_20_to_200(loss, activation, sizes):
 # A network that generated the data is where the run should stay, and where it should return.
 
 
+@pytest.mark.parametrize("rule", ["matrix", "closed-form"])
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
-def test_the_network_that_generated_the_data_is_a_fixed_point(activation):
+def test_the_network_that_generated_the_data_is_a_fixed_point(activation, rule):
     problem, params, x, y = teacher(activation)
-    options = Options(method="dladmm", rho=2.5, max_iter=20, tol=None, dtype="float64")
+    options = Options(
+        method="dladmm", step_rule=rule, rho=2.5, max_iter=20, tol=None, dtype="float64"
+    )
     result = solve(problem, x, y, params=params, options=options)
     for found, true in zip(jax.tree.leaves(result.params), jax.tree.leaves(params), strict=True):
         np.testing.assert_allclose(found, true, rtol=0, atol=FIXED_POINT)
@@ -176,13 +180,20 @@ def test_another_network_is_not_a_fixed_point():
     assert min(moved) > 1e3 * FIXED_POINT
 
 
+@pytest.mark.parametrize("rule", ["matrix", "closed-form"])
 @pytest.mark.parametrize(("activation", "f"), [("tanh", np.tanh), ("relu", relu)])
-def test_the_error_of_a_perturbed_network_falls_at_least_tenfold(activation, f):
+def test_the_error_of_a_perturbed_network_falls_at_least_tenfold(activation, f, rule):
     problem, params, x, y = teacher(activation)
     rng = np.random.default_rng(6)
     begun = jax.tree.map(lambda v: v * (1 + 0.05 * rng.choice([-1, 1], size=v.shape)), params)
     options = Options(
-        method="dladmm", rho=2.5, max_iter=1000, tol=None, evaluate_every=1000, dtype="float64"
+        method="dladmm",
+        step_rule=rule,
+        rho=2.5,
+        max_iter=1000,
+        tol=None,
+        evaluate_every=1000,
+        dtype="float64",
     )
     result = solve(problem, x, y, params=begun, options=options)
     before, after = (((network(p, x, f) - y) ** 2).mean() for p in (begun, result.params))

@@ -95,7 +95,7 @@ def test_restored_sweeps_agree(term, dtype):
 def test_the_papers_sweeps_agree(term, dtype):
     # Inside a box theta's test is an equality but for cancellation, and a row may double its own.
     within = BACKTRACKED if "box" in term.values() else None
-    agree(dtype, within, method="dladmm", **term)
+    agree(dtype, within, method="dladmm", step_rule="closed-form", **term)
 
 
 MATRIX = {"method": "dladmm", "step_rule": "matrix"}
@@ -107,6 +107,7 @@ MATRIX = {"method": "dladmm", "step_rule": "matrix"}
         {"method": "admm"},
         {"batch_size": 20},
         {"method": "dladmm"},
+        {"method": "dladmm", "step_rule": "closed-form"},
         MATRIX,
         MATRIX | {"n": 3100},
         MATRIX | {"regularizer": "l1"},

@@ -272,10 +272,11 @@ def test_weight_2_is_a_duplicate_row():
         assert bool(apart <= WEIGHTED_RUN) is same
 
 
-def test_a_run_goes_on_from_a_checkpoint_to_the_same_bits(tmp_path):
+@pytest.mark.parametrize("rule", ["matrix", "over-relaxed"])
+def test_a_run_goes_on_from_a_checkpoint_to_the_same_bits(rule, tmp_path):
     problem, x, y = small()
     whole, *parts = (
-        Options(method="dladmm", step_rule="matrix", rho=2.5, max_iter=n, tol=None, seed=1)
+        Options(method="dladmm", step_rule=rule, rho=2.5, max_iter=n, tol=None, seed=1)
         for n in (12, 6, 12)
     )
     alone = solve(problem, x, y, options=whole)

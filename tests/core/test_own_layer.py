@@ -36,8 +36,14 @@ def fitted(rows):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "more"),
-    [("dladmm", {}), ("admm", {"rho": 1.0}), ("restored", {}), ("restored", {"batch_size": 40})],
-    ids=["dladmm", "admm", "restored", "mini-batches"],
+    [
+        ("dladmm", {}),
+        ("dladmm", {"step_rule": "closed-form"}),
+        ("admm", {"rho": 1.0}),
+        ("restored", {}),
+        ("restored", {"batch_size": 40}),
+    ],
+    ids=["dladmm", "vectors", "admm", "restored", "mini-batches"],
 )
 def test_every_method_trains_it(rows, method, more):
     """As it trains a dense layer on the inputs that are seen, from the same weights."""

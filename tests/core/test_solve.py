@@ -197,7 +197,8 @@ BEST_IS_NOT_LAST = 1  # a seed
 
 def test_best_params_has_the_lowest_loss_recorded():
     _, x, y = small()
-    result = run(rho=1e-4, nu=1.0, evaluate_every=1, seed=BEST_IS_NOT_LAST)
+    vectors = {"step_rule": "closed-form", "rho": 1e-4, "nu": 1.0}
+    result = run(**vectors, evaluate_every=1, seed=BEST_IS_NOT_LAST)
     best = ((network(result.best_params, x, relu) - y) ** 2).sum(1).mean() / 2
     assert best == pytest.approx(min(result.history["train_loss"]), rel=ROUNDING)
     assert best < result.history["train_loss"][-1]

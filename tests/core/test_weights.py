@@ -8,11 +8,16 @@ from tolerances import LEMMA2, WEIGHTED_RUN
 from dladmm import Options, Params, solve
 
 ROW = 7
+METHODS = {
+    "dladmm": {"method": "dladmm"},
+    "vectors": {"method": "dladmm", "step_rule": "closed-form"},
+    "admm": {"method": "admm"},
+}
 
 
 def run(method, x, y, weights=None):
     problem, *_ = small()
-    options = Options(method=method, rho=2.5, max_iter=30, tol=None, dtype="float64")
+    options = Options(**METHODS[method], rho=2.5, max_iter=30, tol=None, dtype="float64")
     return solve(problem, x, y, sample_weight=weights, options=options)
 
 
@@ -29,7 +34,7 @@ def weighted(method, value):
     return run(method, x, y, weights)
 
 
-@pytest.mark.parametrize("method", ["dladmm", "admm"])
+@pytest.mark.parametrize("method", METHODS)
 def test_weight_2_is_a_duplicate_row_and_weight_3_is_not(method):
     _, x, y = small()
     twice = run(method, np.vstack([x, x[ROW]]), np.vstack([y, y[ROW]]))
@@ -37,7 +42,7 @@ def test_weight_2_is_a_duplicate_row_and_weight_3_is_not(method):
     assert distance(twice, weighted(method, 3.0)) > 1e3 * WEIGHTED_RUN
 
 
-@pytest.mark.parametrize("method", ["dladmm", "admm"])
+@pytest.mark.parametrize("method", METHODS)
 def test_weight_0_is_an_absent_row_and_weight_1_is_not(method):
     _, x, y = small()
     absent = run(method, np.delete(x, ROW, axis=0), np.delete(y, ROW, axis=0))

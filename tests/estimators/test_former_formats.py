@@ -7,6 +7,7 @@ They were written on one machine with one release of JAX; on others the last bit
 import pickle
 import shutil
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -60,6 +61,7 @@ def test_a_model_predicts_as_it_did(tmp_path):
         found = model.estimator.predict_proba(expected["x"])
         np.testing.assert_allclose(found, expected["p"], rtol=ROUNDING)
     assert model.metadata["format_version"] == 1
+    assert model.estimator.step_rule == "closed-form"  # the default of its time
     assert model.estimator.layers_ == (Dense((4,), 5), Dense((5,), 2))
     assert "the true loss rose" in model.estimator.certificate_.summary()
     save_model(tmp_path / "m", model.estimator)
@@ -70,19 +72,30 @@ def test_a_run_goes_on_as_if_it_had_not_been_interrupted(tmp_path):
     x, y = rows()
     problem = Problem.dense((4, 5, 2), "tanh", "log_loss", "l2")
     options = Options(
-        method="dladmm", rho=2.0, max_iter=11, tol=None, evaluate_every=5, dtype="float64"
+        method="dladmm",
+        step_rule="closed-form",
+        rho=2.0,
+        max_iter=11,
+        tol=None,
+        evaluate_every=5,
+        dtype="float64",
     )
 
     def run(**how):
         return solve(problem, x, np.eye(2)[y], options=options, **how)
 
-    resumed = run(checkpoints=unpacked("dladmm", tmp_path))
+    resumed = run(checkpoints=unpacked("dladmm", tmp_path / "run"))
     alone = run(params=first_network(problem, x, options.seed))
+    assert "by a Rayleigh quotient" in resumed.certificate.theorems["Steps"]
     assert resumed.resumed_from == 6
     for name in ("lagrangian", "residual", "train_loss"):
         np.testing.assert_allclose(resumed.history[name], alone.history[name], rtol=WEIGHTED_RUN)
     for one, other in zip(resumed.params.W, alone.params.W, strict=True):
         np.testing.assert_allclose(one, other, rtol=WEIGHTED_RUN)
+
+    options = replace(options, step_rule=Options().step_rule)  # the default of today: another run
+    with pytest.raises(ValueError, match="step_rule 'closed-form' instead of 'over-relaxed'"):
+        run(checkpoints=unpacked("dladmm", tmp_path / "again"))
 
 
 def test_the_held_out_scores_of_a_fit_go_on_too(tmp_path):
@@ -115,6 +128,13 @@ def test_another_network_is_still_told_from_this_one():
     assert "network" not in now
     assert now["held-out rows"] == [1, 2]
     assert upgraded_identity(now, {}) == now
+
+
+def test_the_step_rule_belongs_to_the_method_that_has_one():
+    former = {"format": 1, "network": "6-8-3", "step_rule": "closed-form"}
+    for method, expected in (("dladmm", "closed-form"), ("restored", "matrix")):
+        now = upgraded_identity(former | {"method": method}, {"step_rule": "matrix"})
+        assert now["step_rule"] == expected
 
 
 def test_a_pickle_of_another_version_says_so(monkeypatch):

@@ -31,9 +31,10 @@ def test_contestants_are_named_with_a_rate_if_wanted():
 
 
 def test_every_method_is_recorded_alike_and_learns(setup, tmp_path):
-    names = ("restored", "dladmm", "admm", "adam=0.01", "sgd=0.5")
+    names = ("restored", "dladmm", "dladmm-vector", "admm", "adam=0.01", "sgd=0.5")
     runs = compare(setup, [contestant(n) for n in names], seeds=1, iterations=12, folder=tmp_path)
-    assert [r["method"] for r in runs] == ["restored", "dladmm", "admm", "adam 0.01", "sgd 0.5"]
+    labels = ["restored", "dladmm", "dladmm-vector", "admm", "adam 0.01", "sgd 0.5"]
+    assert [r["method"] for r in runs] == labels
     start = float(setup.on_training(setup.weights(0)).loss)
     for r in runs:
         assert {len(r[k]) for k in ("seconds", "train_loss", "test_accuracy")} == {12}

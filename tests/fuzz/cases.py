@@ -120,7 +120,7 @@ def settings_of(draw, names):
         "nu": PENALTY,
         "rho_schedule": st.sampled_from(["constant", "paper", "adaptive"]),
         "nu_schedule": st.sampled_from(["constant", "paper", "adaptive"]),
-        "step_rule": st.sampled_from(["closed-form", "backtracking"]),
+        "step_rule": st.sampled_from(["over-relaxed", "matrix", "closed-form", "backtracking"]),
         "zl_solver": st.sampled_from(["newton", "fista", "authors"]),
         "init": st.sampled_from(["auto", "scaled", "he", "paper"]),
         "batch_size": st.none() | st.integers(1, 40),

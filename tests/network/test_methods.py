@@ -76,7 +76,7 @@ def largest_rise(result):
     return float(np.max(np.diff(values) / np.abs(values[:-1])))
 
 
-@pytest.mark.parametrize("rule", ["closed-form", "matrix"])
+@pytest.mark.parametrize("rule", ["closed-form", "matrix", "over-relaxed"])
 @pytest.mark.parametrize("name", ["cnn", "pooled", "residual", "recurrent", "skips"])
 def test_dladmm_descends_in_every_iteration(name, rule):
     result = relaxed_run(NETWORKS[name], rule)

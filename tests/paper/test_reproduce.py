@@ -200,6 +200,24 @@ def test_a_run_with_another_setting_is_made_again_and_taken_over_by_none(digits,
     assert kept["options"]["zl_solver"] == "authors"
 
 
+def test_a_record_that_names_no_step_rule_is_one_of_the_vector_rule(digits, tmp_path):
+    """Those of version 0.1, when it was the default; the matrix rule does not stand for it."""
+    units = {u.name: u for u in making.missing_units(tmp_path, "fig3", SCALE, None)}
+    text = units["mnist text"]
+    assert text.setting["options"]["step_rule"] == "closed-form"
+    records.make(tmp_path, "fig3", SCALE, text, quiet)
+    file = tmp_path / "fig3.json"
+    record = json.loads(file.read_text())
+    del record["runs"]["mnist text"]["options"]["step_rule"]
+    file.write_text(json.dumps(record))
+    left = [u.name for u in making.missing_units(tmp_path, "fig3", SCALE, None)]
+    assert "mnist text" not in left
+    assert "mnist matrix" in left
+    record["runs"]["mnist text"]["options"]["step_rule"] = "matrix"
+    file.write_text(json.dumps(record))
+    assert "mnist text" in [u.name for u in making.missing_units(tmp_path, "fig3", SCALE, None)]
+
+
 def test_from_a_shell_to_files_and_claims(digits, tmp_path):
     ran = run("reproduce", "table3", "--quick", "--out", tmp_path)
     assert ran.code == 0, ran.err

@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 METHODS = {
-    "dladmm": {"method": "dladmm", "rho": 1.5},
-    "matrix": {"method": "dladmm", "rho": 1.5, "step_rule": "matrix"},
+    "dladmm": {"method": "dladmm", "rho": 1.5, "step_rule": "closed-form"},
+    "matrix": {"method": "dladmm", "rho": 1.5},
     "admm": {"method": "admm", "rho": 1.0},
     "restored": {"method": "restored"},
     "batches": {"method": "restored", "batch_size": 64},

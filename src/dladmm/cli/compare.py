@@ -29,7 +29,7 @@ def compare(
     methods: Annotated[
         str,
         typer.Option(
-            help="restored, dladmm, dladmm-matrix, dladmm-paper, admm, and sgd, momentum,"
+            help="restored, dladmm, dladmm-vector, dladmm-paper, admm, and sgd, momentum,"
             " nesterov, adagrad, adadelta, rmsprop, adam, amsgrad, lbfgs, with a rate if wanted"
             " (adam=3e-3)."
         ),

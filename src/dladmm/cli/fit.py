@@ -34,6 +34,7 @@ from dladmm.cli.options import (
 )
 from dladmm.cli.processes import join
 from dladmm.core.options import ACTIVATION, ALPHA, DEFAULTS, HIDDEN
+from dladmm.core.relaxed.step_rules import STEP_RULES
 from dladmm.engine.signals import asked_to_end, listening
 
 TEST_SIZE = 0.2
@@ -75,6 +76,10 @@ def fit(
     method: Annotated[
         str, typer.Option(help="The algorithm: restored, dladmm or admm.")
     ] = DEFAULTS.method,
+    step_rule: Annotated[
+        str,
+        typer.Option(help=f"How long the steps of dladmm are: {', '.join(STEP_RULES)}."),
+    ] = str(DEFAULTS.step_rule),
     targets: Annotated[
         str,
         typer.Option(
@@ -124,6 +129,7 @@ def fit(
         "hidden_layer_sizes": parse_sizes("--hidden", hidden),
         "activation": activation,
         "method": method,
+        "step_rule": step_rule,
         "targets": targets,
         "alpha": parse_alpha(alpha),
         "random_state": seed,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from dladmm.core.methods import WITH_STEP_RULES
 from dladmm.core.problem import chain, described_layers
 from dladmm.core.snapshot import FORMAT, Snapshot
 
@@ -16,8 +17,9 @@ def is_former(identity: Mapping[str, Any]) -> bool:
 
 def upgraded_identity(identity: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
     """Format 1 named a network by its sizes, as in 6-8-3, since all layers were dense, and did not
-    say which rows were held out: they are taken as those of the run of `now`. Whether
-    the step over mini-batches falls was an option."""
+    say which rows were held out: they are taken as those of the run of `now`, and so is the step
+    rule, whose default changed since, of methods that have none. Whether the step over mini-batches
+    falls was an option."""
     if not is_former(identity):
         return dict(identity)
     same = {
@@ -30,8 +32,11 @@ def upgraded_identity(identity: Mapping[str, Any], now: Mapping[str, Any]) -> di
     named = identity.get("activations", [])
     plain = [re.sub(r"<PjitFunction of (<.*?>)>", r"\1", f) for f in named]
 
+    has_rule = same.get("method") in WITH_STEP_RULES
+    unused = {} if has_rule else {"step_rule": now.get("step_rule")}
     return (
         same
+        | unused
         | layers
         | {
             "format": FORMAT,

@@ -16,6 +16,7 @@ BATCH_ADVICE = 1024
 # What a run that does not fit may be changed to.
 ADVICE: dict[str, dict[str, Any]] = {
     "engine='numpy'": {"engine": "numpy"},
+    "step_rule='closed-form'": {"step_rule": "closed-form"},
     "method='restored'": {"method": "restored"},
     f"batch_size={BATCH_ADVICE}": {"method": "restored", "batch_size": BATCH_ADVICE},
     f"batch_size={BATCH_ADVICE} with engine='numpy'": {

@@ -39,6 +39,7 @@ METHODS: dict[str, Callable[[Problem, Options], Method]] = {
     "dladmm": _relaxed("DLADMM"),
     "admm": _relaxed("ADMM"),
 }
+WITH_STEP_RULES = {"dladmm"}  # those that read `Options.step_rule`
 
 
 def method_for(problem: Problem, options: Options) -> Method:

@@ -32,7 +32,8 @@ class Options:
     rho_schedule, nu_schedule : str or Schedule
         "constant", "paper" or "adaptive".
     step_rule : str or StepRule
-        How theta and tau are found: "closed-form", "matrix" or "backtracking".
+        How theta and tau are found: a name of `STEP_RULES` in core/relaxed/step_rules.py, of which
+        "closed-form" is the paper's text and "backtracking" its algorithms to the letter.
     zl_solver : "newton", "fista" or "authors"
         How z_L is solved for.
     targets : "first-order" or "closed"
@@ -83,7 +84,7 @@ class Options:
     nu: float = 1.0
     rho_schedule: str | Schedule = "constant"
     nu_schedule: str | Schedule = "constant"
-    step_rule: str | StepRule = "closed-form"
+    step_rule: str | StepRule = "over-relaxed"
     zl_solver: str = "newton"
     targets: str = "first-order"
     init: str = "auto"

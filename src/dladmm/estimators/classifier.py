@@ -84,8 +84,9 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
         3H for numbers. The theorems ask for rho > 2H, which is 1 with log_loss.
     rho_schedule, nu_schedule : "constant", "paper" or "adaptive"
         How the penalties change from iteration to iteration.
-    step_rule : "closed-form", "matrix" or "backtracking"
-        Of the paper's method: how theta and tau are found.
+    step_rule : "over-relaxed", "matrix", "closed-form" or "backtracking"
+        Of the paper's method: theta and tau as matrices, over-relaxed or not, or as the paper's
+        vectors and numbers.
     zl_solver : "newton", "fista" or "authors"
         Of the paper's method: how z_L is solved for.
     targets : "first-order" or "closed"

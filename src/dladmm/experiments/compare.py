@@ -38,11 +38,12 @@ RATES = PAPER_RATES | {
 # dlADMM as the paper's text has it. A run that breaks down is recorded as such: none is restarted
 # with another rho.
 AS_IT_IS: dict[str, Any] = {"max_recoveries": 0}
-PAPER_TEXT: dict[str, Any] = {"method": "dladmm", "nu": 1e-6, **AS_IT_IS}
+VECTOR: dict[str, Any] = {"method": "dladmm", "step_rule": "closed-form"}  # theta, tau as there
+PAPER_TEXT: dict[str, Any] = VECTOR | {"nu": 1e-6, **AS_IT_IS}
 LIBRARY: dict[str, dict[str, Any]] = {
     "restored": {"method": "restored"},
-    "dladmm": {"method": "dladmm", "rho": 0.1, "nu": 1.0},
-    "dladmm-matrix": {"method": "dladmm", "rho": 1e-3, "nu": 1e-3, "step_rule": "matrix"},
+    "dladmm": {"method": "dladmm", "rho": 1e-3, "nu": 1e-3, "step_rule": "over-relaxed"},
+    "dladmm-vector": VECTOR | {"rho": 0.1, "nu": 1.0},
     "dladmm-paper": PAPER_TEXT | {"rho": 1e-6, "rho_schedule": "paper"},
     "admm": {"method": "admm", "rho": 1.0},
 }

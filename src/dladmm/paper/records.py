@@ -39,7 +39,18 @@ class Unit:
 
     def is_kept(self, run: Record | None) -> bool:
         """Whether this is a record of this run, not of one with another setting."""
-        return run is not None and all(run.get(k) == v for k, v in self.setting.items())
+        return run is not None and all(_filled(run.get(k), v) == v for k, v in self.setting.items())
+
+
+# What records were made with that do not say so: the defaults of their time.
+FORMER_DEFAULTS = {"step_rule": "closed-form"}
+
+
+def _filled(kept: Any, wanted: Any) -> Any:
+    """A setting of a record, with the former defaults of what is wanted now and it does not say."""
+    if not (isinstance(kept, Mapping) and isinstance(wanted, Mapping)):
+        return kept
+    return {name: value for name, value in FORMER_DEFAULTS.items() if name in wanted} | dict(kept)
 
 
 def make(folder: Path, piece: str, scale: Scale, unit: Unit, show: Show) -> None:

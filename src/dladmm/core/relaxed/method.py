@@ -16,6 +16,7 @@ from dladmm.core.params import Params
 from dladmm.core.problem import Problem
 from dladmm.core.relaxed.admm import admm_sweep
 from dladmm.core.relaxed.lagrangian import lagrangian, subgradient_norm
+from dladmm.core.relaxed.over_relaxation import reach_of
 from dladmm.core.relaxed.state import STATE, Rows, State, refreshed, state_from_params, state_of
 from dladmm.core.relaxed.step_rules import Matrix, SweepOptions
 from dladmm.core.relaxed.sweep import Record, dladmm_sweep
@@ -168,7 +169,15 @@ class DLADMM(Relaxed):
             return 3.2 * sum(widths[:-1]), 0
         by_parts = layers[1 if n_samples >= layers[0].fan_in else 0 :]  # the first has x^T x
         parts = [layer.positions * -(-layer.units // unit_parts(layer, rule)) for layer in by_parts]
-        return max(parts, default=0), 4 * max(widths)
+        # Further along a sweep: the point before it, the one ahead, and what it is chosen by.
+        further = 3 * sum(widths[:-1]) + 2 * max(widths) if reach_of(self.problem, rule) > 1 else 0
+        return max(parts, default=0) + further, 4 * max(widths)
+
+    def run_bytes(self, n_samples: int, itemsize: int) -> int:
+        """With matrix steps also K of the widest layer, damped, and its factor."""
+        grams = isinstance(self.options.step_rule, Matrix)
+        widest = max(layer.fan_in for layer in self.problem.layers)
+        return super().run_bytes(n_samples, itemsize) + 3 * grams * widest**2 * itemsize
 
     def exchanged_bytes(self, itemsize: int) -> int:
         """With an l2 regulariser or none: b twice; W and |A(G)|^2 twice, W_1 once; Gram matrices

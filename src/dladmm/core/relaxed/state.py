@@ -1,5 +1,6 @@
 """All variables of L_rho, as an immutable pytree, and where they start."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from dladmm.core.data import DATA, Data
@@ -75,6 +76,15 @@ def state_from_params(
     return spread(data.samples, own, (EVERYWHERE, DATA), STATE)(params, data)
 
 
+def products(
+    problem: Problem, x: Array, a: Sequence[Array], W: Sequence[Array]
+) -> tuple[Array, ...]:
+    """p_l = A_l(W_l, what layer l reads)."""
+    inputs = [problem.inputs_of(l, x, a) for l in range(problem.n_layers)]
+    layers = zip(problem.layers, W, inputs, strict=True)
+    return tuple(layer.apply(V, read) for layer, V, read in layers)
+
+
 # Unused arguments are kept: the old p gives its memory to the new one, though nobody reads it.
 @compiled("problem", donate="rows", keep_unused=True)
 def refreshed(problem: Problem, data: Data, rows: Rows, params: Params) -> Rows:
@@ -82,8 +92,6 @@ def refreshed(problem: Problem, data: Data, rows: Rows, params: Params) -> Rows:
 
     def own(data: Data, rows: Rows, params: Params) -> Rows:
         z, a, _, u = rows
-        inputs = [problem.inputs_of(l, data.x, a) for l in range(problem.n_layers)]
-        layers = zip(problem.layers, params.W, inputs, strict=True)
-        return z, a, tuple(layer.apply(W, read) for layer, W, read in layers), u
+        return z, a, products(problem, data.x, a, params.W), u
 
     return spread(data.samples, own, (DATA, ROWS, EVERYWHERE), ROWS)(data, rows, params)

@@ -43,15 +43,19 @@ class Matrix:
     """theta and tau as matrices: theta = c (K + d I), K the Gram matrix of the layer's inputs, and
     tau = nu I + c W^T W, with which a goes to its exact minimiser.
 
-    d = delta mean(diag(K)); None: delta is found in every step (matrix_steps.damping).
+    d = delta mean(diag(K)); None: delta is found in every step (matrix_steps.damping). reach: how
+    far to go along a whole sweep's step, where L_rho is lower there (over_relaxation.py).
     """
 
     delta: float | None = None
+    reach: float = 1.0
     scalar: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.delta is not None and not 0 < self.delta < float("inf"):
             raise ValueError(f"delta={self.delta!r} is not valid; expected a finite number > 0")
+        if not 1 <= self.reach < float("inf"):
+            raise ValueError(f"reach={self.reach!r} is not valid; expected a finite number >= 1")
 
 
 def _check_search(growth: float, max_trials: int) -> None:
@@ -64,10 +68,11 @@ def _check_search(growth: float, max_trials: int) -> None:
 VectorRule = ClosedForm | Backtracking  # a number for each row of W and each sample of a
 StepRule = VectorRule | Matrix
 STEP_RULES: dict[str, StepRule] = {
+    "over-relaxed": Matrix(reach=2.0),
+    "matrix": Matrix(),
     "closed-form": ClosedForm(),
     "closed-form-scalar": ClosedForm(scalar=True),
     "backtracking": Backtracking(),
-    "matrix": Matrix(),
 }
 
 

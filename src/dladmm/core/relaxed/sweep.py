@@ -11,6 +11,7 @@ from dladmm.core.evaluate import relative_change
 from dladmm.core.problem import Problem
 from dladmm.core.relaxed.blocks import Blocks
 from dladmm.core.relaxed.lagrangian import Lagrangian, lagrangian, lemma2_violation
+from dladmm.core.relaxed.over_relaxation import over_relaxed, reach_of
 from dladmm.core.relaxed.state import State
 from dladmm.core.relaxed.step_rules import SweepOptions
 from dladmm.engine.arrays import Array, xp
@@ -60,12 +61,17 @@ def dladmm_sweep(
         if l < last:
             blocks.step_a(l)
 
-    new = blocks.step_u()
+    new = swept = blocks.step_u()
+    reach = reach_of(problem, options.step_rule)
+    if reach > 1:
+        new, parts = over_relaxed(problem, reach, data, state, swept, rho, nu)
+    else:
+        parts = lagrangian(problem, data, new, rho, nu)
     return new, Record(
-        lagrangian=lagrangian(problem, data, new, rho, nu),
+        lagrangian=parts,
         lemma2=lemma2_violation(problem, data, new),
         moved=blocks.moved(),
-        bound=blocks.subgradient_bound(new),
+        bound=blocks.subgradient_bound(swept),
         theta=blocks.least_curvature("W"),
         tau=blocks.least_curvature("a"),
         change=relative_change(new, state),

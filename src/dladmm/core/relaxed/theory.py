@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from dladmm.core.method import Account, Guarantee, Row
 from dladmm.core.problem import Problem
+from dladmm.core.relaxed.over_relaxation import reach_of
 from dladmm.core.relaxed.step_rules import StepRule
 
 
@@ -30,6 +31,7 @@ STEPS = {
     "Backtracking": "theta and tau by backtracking, one number each, as in Algorithms 2-5",
     "Matrix": "theta and tau are matrices; C_2 has half the least eigenvalue",
 }
+FURTHER = "; then up to {:g} times a sweep's step, where L_rho is lower there"
 
 
 def dladmm_guarantee(problem: Problem, account: Account, rule: StepRule) -> Guarantee:
@@ -43,7 +45,9 @@ def dladmm_guarantee(problem: Problem, account: Account, rule: StepRule) -> Guar
         math.isnan(drop) or drop >= C2 * row["moved"] - rounding
         for C2, row, (drop, rounding) in zip(constants, rows, drops, strict=True)
     )
-    steps = {"Steps": STEPS[type(rule).__name__]}
+    reach = reach_of(problem, rule)
+    further = FURTHER.format(reach) if reach > 1 else ""
+    steps = {"Steps": STEPS[type(rule).__name__] + further}
     theorems = steps | _theorems(problem, rows, lemma2_at_start)
     return Guarantee(
         theorems, met if least > 0 else None, least if math.isfinite(least) else math.nan

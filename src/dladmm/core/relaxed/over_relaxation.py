@@ -1,0 +1,44 @@
+"""Further along a sweep: `reach` times its step, where L_rho is lower there.
+
+With v = (W, b, z, a) before a sweep and v' after it, the next iteration begins at
+v + reach (v' - v) where L_rho is lower than at v'. p and u are those that belong to that point:
+p = A(W, a), and u = -grad R(z_L), as Lemma 2 has it after every dual step. So L_rho falls by what
+the sweep promises or by more (docs/mathematics.md).
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from dladmm.core.data import Data
+from dladmm.core.problem import Problem
+from dladmm.core.relaxed.lagrangian import Lagrangian, lagrangian
+from dladmm.core.relaxed.state import State, products
+from dladmm.core.relaxed.step_rules import Matrix, StepRule
+from dladmm.engine import trees
+from dladmm.engine.arrays import Array, xp
+
+
+def reach_of(problem: Problem, rule: StepRule) -> float:
+    """How far a rule goes along a sweep; 1, its end, where zeros or constraints would be lost."""
+    smooth = all(term.quadratic is not None for term in problem.regularizers)
+    return rule.reach if isinstance(rule, Matrix) and smooth else 1.0
+
+
+def over_relaxed(
+    problem: Problem, reach: float, data: Data, before: State, after: State, rho: Array, nu: Array
+) -> tuple[State, Lagrangian]:
+    """The state to go on from, reach times the step from `before` or `after` itself, and L_rho."""
+    further = partial(_along, reach)
+    W, b, z, a = (
+        tuple(map(further, getattr(before, kind), getattr(after, kind)))
+        for kind in ("W", "b", "z", "a")
+    )
+    p = products(problem, data.x, a, W)
+    ahead = State(W, b, z, a, p, -problem.loss.gradient(z[-1], data.y))
+    at_ahead, at_after = (lagrangian(problem, data, state, rho, nu) for state in (ahead, after))
+    lower: Callable[..., Array] = partial(xp.where, at_ahead.value < at_after.value)
+    return trees.map(lower, ahead, after), trees.map(lower, at_ahead, at_after)
+
+
+def _along(reach: float, before: Array, after: Array) -> Array:
+    return before + reach * (after - before)
