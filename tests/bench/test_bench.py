@@ -1,6 +1,8 @@
 """The floor is made of exactly the products of the compiled iteration."""
 
 import re
+import subprocess
+import sys
 from collections import Counter
 from itertools import pairwise
 
@@ -96,3 +98,12 @@ def test_the_overhead_is_what_does_not_grow_with_the_iterations(monkeypatch):
     assert row["overhead_seconds"] == pytest.approx(0.5)
     assert row["seconds_per_iteration"] == pytest.approx(0.1)
     assert row["compile_seconds"] == pytest.approx(3)
+
+
+@pytest.mark.parametrize("module", ["bench.products", "bench.iteration", "experiments.setup"])
+def test_jax_knows_our_trees_whoever_imports_it_first(module):
+    """In a process of its own: here something else has told it already."""
+    code = f"import dladmm.{module}; from dladmm.engine.walks import Samples; import jax;"
+    code += "print(len(jax.tree.leaves(Samples(1.0))))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ran.stdout.strip() == "1", ran.stderr

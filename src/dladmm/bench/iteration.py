@@ -20,9 +20,13 @@ from dladmm.core.relaxed.method import iterate
 from dladmm.core.relaxed.state import Rows, State, state_from_params
 from dladmm.core.relaxed.step_rules import ClosedForm, SweepOptions
 from dladmm.core.relaxed.sweep import dladmm_sweep
+from dladmm.engine.arrays import load_jax
 from dladmm.engine.limits import kernel_figure
 from dladmm.engine.process import return_freed_memory
 from dladmm.experiments.machine import describe_machine
+
+load_jax()  # which knows our trees from here on
+
 
 RHO, NU = 1.5, 1.0
 # The sizes over which the growth is measured.

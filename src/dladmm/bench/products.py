@@ -11,7 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from dladmm.engine.arrays import load_jax
 from dladmm.engine.walks import Folded, Samples, blocks_for
+
+load_jax()  # which knows our trees from here on
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,12 @@ from dladmm.core.restored.method import FullBatch, iterate_restored
 from dladmm.core.restored.mini_batch import begin as mini_batch_state
 from dladmm.core.restored.mini_batch import steps
 from dladmm.core.restored.point import restore
+from dladmm.engine.arrays import load_jax
 from dladmm.engine.sums import total
 from dladmm.engine.walks import Folded
+
+load_jax()  # which knows our trees from here on
+
 
 try:
     import optax

@@ -21,10 +21,14 @@ from dladmm.core.params import Params
 from dladmm.core.problem import described_layers
 from dladmm.core.results import Callback, Progress, Result, Status
 from dladmm.core.solve import solve
+from dladmm.engine.arrays import load_jax
 from dladmm.experiments import baselines
 from dladmm.experiments.setup import Setup
 from dladmm.experiments.timing import Measurement, series, timed
 from dladmm.io.files import write_file
+
+load_jax()  # which knows our trees from here on
+
 
 # Learning rates of the paper's Section 5.1.3; where it gives none, optax's usual ones.
 PAPER_RATES = {"sgd": 1e-6, "adagrad": 1e-3, "adadelta": 0.1, "adam": 1e-3}

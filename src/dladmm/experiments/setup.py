@@ -15,7 +15,11 @@ from dladmm.core.initial import params_for_data
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
 from dladmm.data.datasets import SHAPES, Dataset
+from dladmm.engine.arrays import load_jax
 from dladmm.network.presets import preset
+
+load_jax()  # which knows our trees from here on
+
 
 EVALUATED_ROWS = 10_000  # at once
 
