@@ -15,6 +15,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from dladmm.core.restored.batches import LEAST_SIZE
 from dladmm.data.datasets import Dataset
 from dladmm.experiments import baselines
 from dladmm.experiments.machine import describe_machine
@@ -63,8 +64,9 @@ def full_racers() -> list[Racer]:
 def mini_racers(dense: bool = True) -> list[Racer]:
     """Restored sweeps, Adam over rates and batches in JAX and PyTorch, MLPClassifier, and what a
     knowledgeable person would pick, by groups. MLPClassifier has dense networks alone."""
-    ours = partial(baselines.restored_batches, size=RESTORED_BATCH, per_epoch=PER_EPOCH)
-    racers = [Racer(f"restored /{RESTORED_BATCH}", ours, 1 / PER_EPOCH, OURS)]
+    own_size = RESTORED_BATCH if dense else LEAST_SIZE
+    ours = partial(baselines.restored_batches, size=own_size, per_epoch=PER_EPOCH)
+    racers = [Racer(f"restored /{own_size}", ours, 1 / PER_EPOCH, OURS)]
     for rate, size in product(MINI_RATES, MINI_BATCHES):
         grid: dict[str, Any] = {"rate": rate, "size": size, "per_epoch": PER_EPOCH}
         for name, start in (

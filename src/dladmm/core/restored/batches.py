@@ -13,12 +13,14 @@ from dladmm.engine.walks import Samples
 SLOW_EPOCHS, SLOW_BATCHES = 10, 100  # the step is halved after so many, whichever are more
 LONGEST = 1000.0  # batches that a run remembers, in its average and in its step
 
+LEAST_SIZE = 128  # of a batch that is chosen here
+
 
 def auto_size(n_samples: int, width: int) -> int:
     """Rows of a mini-batch: an eighth of all, so that there are steps to average, but no more than
     512, or than half the widest layer, which the step itself costs; a power of 2 from 128 on."""
     most = max(512, width // 2)
-    return 1 << max(7, min(n_samples // 8, most).bit_length() - 1)
+    return 1 << max(LEAST_SIZE.bit_length(), min(n_samples // 8, most).bit_length()) - 1
 
 
 @dataclass

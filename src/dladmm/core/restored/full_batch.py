@@ -212,7 +212,8 @@ def probe_every(problem: Problem, n_samples: int) -> list[int]:
 def begin(problem: Problem, data: Data, params: Params) -> Restored:
     """The start of a run."""
     measured = measure(problem, data, params)
-    gains = layer_gains([xp.trace(sums.outputs) for sums in measured.layers])
+    squares = [xp.trace(sums.outputs) for sums in measured.layers]
+    gains = layer_gains(problem.layers, squares)
     weighing = None
     if is_asked(problem):
         weighing = first_weighing(problem, data, params, measured.risk)

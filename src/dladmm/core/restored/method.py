@@ -11,7 +11,7 @@ from dladmm.core.method import Account, Guarantee, Method, Penalties, Start, no_
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
 from dladmm.core.restored import evidence, full_batch, mini_batch
-from dladmm.core.restored.batches import Batches, auto_size
+from dladmm.core.restored.batches import LEAST_SIZE, Batches, auto_size
 from dladmm.core.restored.full_batch import Restored, RestoredRecord
 from dladmm.core.restored.mini_batch import Stream, StreamRecord
 from dladmm.core.restored.spectrum import RANK
@@ -181,8 +181,11 @@ class MiniBatch(RestoredMethod):
 
     def _size(self, n_samples: int) -> int:
         if isinstance(self.batch_size, str):
-            widest = max(max(layer.fan_in, layer.units) for layer in self.problem.layers)
-            return auto_size(n_samples, widest)
+            layers = self.problem.layers
+            widest = max(max(layer.fan_in, layer.units) for layer in layers)
+            size = auto_size(n_samples, widest)
+            # With positions a sample is many rows already.
+            return min(size, LEAST_SIZE) if any(v.positions > 1 for v in layers) else size
         return self.batch_size
 
     def begin(self, data: Batches, params: Params, start: Start) -> Stream:

@@ -42,9 +42,14 @@ def mean_diagonal(M: Array) -> Array:
     return xp.maximum(xp.trace(M) / M.shape[0], np.finfo(M.dtype).tiny)
 
 
-def layer_gains(squares: Sequence[Array]) -> Array:
-    """|r_l|^2 / |r_L|^2 of each layer, from |r_l|^2; 1 where nothing arrives."""
-    sizes = xp.stack(squares)
+def layer_gains(layers: Sequence[Layer], squares: Sequence[Array]) -> Array:
+    """|r_l|^2 / |r_L|^2 of each layer, from |r_l|^2; 1 where nothing arrives.
+
+    A layer with T positions has T r and T a in the gradient of one sample, and both moments add
+    them up: where they do not depend on each other the curvature is 1/T of the product of the two
+    sums (Grosse and Martens, 2016).
+    """
+    sizes = xp.stack([s / layer.positions for layer, s in zip(layers, squares, strict=True)])
     gains = sizes / xp.maximum(sizes[-1], np.finfo(sizes.dtype).tiny)
     return xp.where(gains > 0, gains, 1)
 

@@ -231,7 +231,8 @@ def with_moments(problem: Problem, state: Stream, batch: Data, point: Point) -> 
         changes.append(change(K, of_inputs, DELTA))
     settled = ~first & (xp.max(xp.stack(changes)) < CHANGED)
     wait = xp.clip(xp.where(settled, 2 * state.wait, state.wait // 2), 1, LOOK_BACK)
-    gains = xp.where(first, layer_gains([S.trace for S in outputs]), state.gains)
+    now = layer_gains(problem.layers, [S.trace for S in outputs])
+    gains = xp.where(first, now, state.gains)
     return state._replace(
         inputs=tuple(inputs),
         outputs=tuple(outputs),
