@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from dladmm import DLADMMClassifier, DLADMMRegressor, Network
-from dladmm.estimators.samples import padded
+from dladmm.data.sequences import padded
 from dladmm.network import Conv2D, Dense, MaxPool, Recurrent, Residual
 from dladmm.terms.regularizers import L1
 

@@ -14,7 +14,7 @@ from dladmm.core.options import precision
 from dladmm.data import chunks
 from dladmm.data.columns import Table, named, table_from_arrays
 from dladmm.data.datasets import NAMES, SHAPES, load_part
-from dladmm.data.images import read_image_folder
+from dladmm.data.images import image_shape, read_image_folder
 from dladmm.data.preprocessing import TablePreprocessor
 from dladmm.data.tables import read_table
 from dladmm.data.target import Target
@@ -48,7 +48,7 @@ class Source:
         if self.is_named:
             return SHAPES[self.data]
         if self.is_folder:
-            return read_image_folder(Path(self.data))[0].shape[1:]
+            return image_shape(Path(self.data))
         return None
 
     @property

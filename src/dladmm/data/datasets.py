@@ -19,6 +19,7 @@ import numpy as np
 
 from dladmm.data.idx import IdxFile, open_unpacked
 from dladmm.data.images import jpeg_images
+from dladmm.data.sequences import padded
 
 IDX_NAMES = ("mnist", "fashion-mnist")
 # Read from a data directory alone: the file under it, and the shape of a sample.
@@ -128,7 +129,7 @@ def _stored(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Of arrays in a data directory, under the names that their authors gave them.
 
-    Sequences of unequal length have one channel more, as `estimators.samples.padded` makes it.
+    Sequences of unequal length have one channel more, as `padded` makes it.
     """
     folder = data_dir or os.environ.get(DATA_DIR_VARIABLE)
     file = STORED[name][0].format(part=part)
@@ -144,17 +145,9 @@ def _stored(
         x, y = arrays[f"x_{part}"].astype(np.float32), arrays[f"y_{part}"].astype(np.int64)
         lengths = arrays.get(f"length_{part}")
     if lengths is not None:
-        x = np.stack([_in_front(one, int(n)) for one, n in zip(x, lengths, strict=True)])
+        pairs = zip(x, lengths, strict=True)
+        x = padded([one[:n] for one, n in pairs], STORED[name][1]).astype(np.float32)
     return x.reshape(len(x), -1), y
-
-
-def _in_front(sequence: np.ndarray, length: int) -> np.ndarray:
-    """Zeros behind a sequence, moved before it, and a channel that says where it is."""
-    steps, channels = sequence.shape
-    moved = np.zeros((steps, channels + 1), sequence.dtype)
-    moved[steps - length :, :channels] = sequence[:length]
-    moved[steps - length :, channels] = 1
-    return moved
 
 
 def _digits() -> Dataset:

@@ -16,6 +16,25 @@ def read_image_folder(folder: Path) -> tuple[np.ndarray, np.ndarray]:
 
     ValueError where there are no images, or they are not of one size.
     """
+    files = _files(folder)
+    images = [decoded(path) for path, _ in files]
+    shapes = {image.shape for image in images}
+    if len(shapes) > 1:
+        raise ValueError(
+            f"the images of {folder} have the sizes {sorted(shapes)[:3]}; expected all of one size"
+            " and number of channels"
+        )
+    labels = np.array([label for _, label in files], dtype=object)
+    return np.stack(images), labels
+
+
+def image_shape(folder: Path) -> tuple[int, ...]:
+    """Of the first image of a folder: (height, width, channels)."""
+    return decoded(_files(folder)[0][0]).shape
+
+
+def _files(folder: Path) -> list[tuple[Path, str]]:
+    """Every image with the name of its sub-folder; ValueError where there is none."""
     files = [
         (path, part.name)
         for part in sorted(folder.iterdir())
@@ -27,15 +46,7 @@ def read_image_folder(folder: Path) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(
             f"{folder} has no images; expected a sub-folder for each class, with files such as .png"
         )
-    images = [decoded(path) for path, _ in files]
-    shapes = {image.shape for image in images}
-    if len(shapes) > 1:
-        raise ValueError(
-            f"the images of {folder} have the sizes {sorted(shapes)[:3]}; expected all of one size"
-            " and number of channels"
-        )
-    labels = np.array([label for _, label in files], dtype=object)
-    return np.stack(images), labels
+    return files
 
 
 def decoded(source: Any) -> np.ndarray:
