@@ -137,3 +137,15 @@ def test_data_sets_of_a_data_directory(tmp_path):
 def test_a_data_set_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(ValueError, match="mnist1d is read from a data directory, and there is no"):
         load_part("mnist1d", tmp_path, "train")
+
+
+@pytest.mark.parametrize("name", ["rnn", "resnet-small"])
+def test_presets_are_fitted_inspected_and_predicted(name, folder, tmp_path):
+    """A first layer that reads more than x, and one that is read twice."""
+    model = tmp_path / "model"
+    given = ("--network", name, "--max-iter", "2", "--test-size", "0", "--engine", "numpy")
+    fitted = run("fit", str(folder), "--out", str(model), "--json", *given)
+    assert fitted.code == 0, fitted.err
+    assert fitted.json["network"][0] == 64
+    assert run("inspect", str(model)).code == 0
+    assert run("predict", str(model), str(folder), "--out", str(tmp_path / "p.csv")).code == 0

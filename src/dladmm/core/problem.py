@@ -251,7 +251,9 @@ def _per_layer(spec: Any, count: int, get: Any) -> tuple[Any, ...]:
 
 def sizes_of(network: Sequence[Layer]) -> list[int]:
     """How many numbers go in, and how many come out of each layer."""
-    return [prod(network[0].in_shape), *(prod(layer.out_shape) for layer in network)]
+    first = network[0]
+    inputs = first.in_shape if first.is_single else first.in_shape[0]  # x, and what else it reads
+    return [prod(inputs), *(prod(layer.out_shape) for layer in network)]
 
 
 def described_layers(network: Sequence[Layer]) -> list[dict[str, Any]]:
