@@ -54,6 +54,13 @@ def test_a_model_file_and_a_pickle_hold_the_network(fitted, tmp_path):
     assert clone(fitted).network == CNN
 
 
+def test_a_network_is_drawn_and_reported(fitted):
+    """Its pixels share their weights, so that those are tried which vary most."""
+    assert "<svg" in fitted._repr_mimebundle_()["text/html"]
+    page = fitted.report(IMAGES[:100], LABELS[:100])
+    assert "those that vary most" in str(page.html)
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("unit", [1e-6, 1e6])
 @pytest.mark.parametrize("network", [CNN, Network((8, 8), [Recurrent(6), Dense(10)])])

@@ -251,7 +251,7 @@ def _per_layer(spec: Any, count: int, get: Any) -> tuple[Any, ...]:
 
 def sizes_of(network: Sequence[Layer]) -> list[int]:
     """How many numbers go in, and how many come out of each layer."""
-    first = network[0]
+    first: Any = network[0]
     inputs = first.in_shape if first.is_single else first.in_shape[0]  # x, and what else it reads
     return [prod(inputs), *(prod(layer.out_shape) for layer in network)]
 

@@ -239,6 +239,7 @@ class DLADMMBase(BaseEstimator):
         from dladmm.report.model_report import report  # plotly is an extra
 
         check_is_fitted(self)
+        X = as_rows(self.network, X)
         return report(self, X, y, names=names, image_shape=image_shape, title=title)
 
     def _problem(

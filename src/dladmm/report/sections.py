@@ -237,7 +237,8 @@ def calibrated(subject: Subject) -> list[Section]:
 
 
 def importances_of(subject: Subject) -> list[measures.Importance]:
-    """Of the columns with the largest weights, where there are many."""
+    """Where there are many columns, of those with the largest weights, or of those that vary most
+    where columns share their weights, as pixels do under a filter."""
     rows = np.arange(0, len(subject.X), max(1, -(-len(subject.X) // ROWS_TRIED)))
     X, y = np.asarray(subject.X[rows]), subject.decode(subject.y[rows])
 
@@ -249,17 +250,21 @@ def importances_of(subject: Subject) -> list[measures.Importance]:
 
     groups = list(subject.groups)
     if len(groups) > MOST_TRIED:
-        spread = X.std(axis=0)
-        weights = np.abs(np.asarray(subject.estimator.coefs_[0])).sum(axis=1) * spread
-        groups.sort(key=lambda group: -weights[list(group[1])].sum())
+        size = X.std(axis=0)
+        if not _shares_weights(subject):
+            size = size * np.abs(np.asarray(subject.estimator.coefs_[0])).sum(axis=1)
+        groups.sort(key=lambda group: -size[list(group[1])].sum())
     return measures.importances(score, X, groups[:MOST_TRIED])
+
+
+def _shares_weights(subject: Subject) -> bool:
+    return len(subject.estimator.coefs_[0]) != subject.estimator.n_features_in_
 
 
 def importance(subject: Subject, tested: Sequence[measures.Importance]) -> str:
     score = "accuracy" if subject.classifies else "R²"
-    tried = (
-        f"{len(tested)} of {len(subject.groups)} columns tried, those with the largest weights. "
-    )
+    which = "that vary most" if _shares_weights(subject) else "with the largest weights"
+    tried = f"{len(tested)} of {len(subject.groups)} columns tried, those {which}. "
     words = (
         f"By how much the {score} falls where the column is shuffled among the rows, three times;"
         " lines are the spread. Columns that say the same share what they matter."
