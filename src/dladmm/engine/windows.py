@@ -15,59 +15,81 @@ from dladmm.engine import trees
 from dladmm.engine.arrays import Array, any_jax, is_jax, load_jax, xp
 
 Shape = tuple[int, ...]
+MANY_CHANNELS = 4  # from here on a copy of one place at a time is long enough
 
 
 def window_rows(a: Array, window: Shape, strides: Shape, dilation: Shape) -> Array:
     """(N, *positions, prod(window) channels): the window at every position as one row, place after
     place, the channels of a place side by side."""
-    places = window_places(a.shape[1:-1], window, strides, dilation)
-    if len(places) == 1:
-        return a[places[0]]
-    if is_jax(a):
-        return xp.concatenate([a[place] for place in places], axis=-1)
-    shape = a[places[0]].shape
-    rows = np.empty((*shape[:-1], len(places), shape[-1]), a.dtype)
-    for k, place in enumerate(places):
-        rows[..., k, :] = a[place]
-    return rows.reshape(*shape[:-1], -1)
+    if a.shape[-1] >= MANY_CHANNELS:
+        places = window_places(a.shape[1:-1], window, strides, dilation)
+        return _side_by_side([a[place] for place in places])
+    # The places of one axis after those of another: what is copied at once is longer.
+    for axis, *one in _from_the_last_axis(window, strides, dilation):
+        cuts = axis_cuts(a.shape[axis], *one)
+        a = _side_by_side([a[_at(axis, cut)] for cut in cuts])
+    return a
 
 
 def added_windows(
     rows: Array, axes: Shape, window: Shape, strides: Shape, dilation: Shape
 ) -> Array:
     """The adjoint of `window_rows`: every place of every window added to where it was read."""
-    places = window_places(axes, window, strides, dilation)
-    channels = rows.shape[-1] // len(places)
-    parts = [rows[..., k * channels : (k + 1) * channels] for k in range(len(places))]
-    if not is_jax(rows):
-        added = np.zeros((rows.shape[0], *axes, channels), rows.dtype)
-        for place, part in zip(places, parts, strict=True):
-            added[place] += part
+    for axis, *one in reversed(_from_the_last_axis(window, strides, dilation)):
+        cuts = axis_cuts(axes[axis - 1], *one)
+        channels = rows.shape[-1] // len(cuts)
+        parts = [rows[..., k * channels : (k + 1) * channels] for k in range(len(cuts))]
+        rows = _added(parts, axis, axes[axis - 1], cuts)
+    return rows
+
+
+def _from_the_last_axis(
+    window: Shape, strides: Shape, dilation: Shape
+) -> list[tuple[int, int, int, int]]:
+    """(axis of a, window, stride, dilation) for each axis, the last one first."""
+    settings = zip(window, strides, dilation, strict=True)
+    return [(axis, *one) for axis, one in enumerate(settings, 1)][::-1]
+
+
+def _side_by_side(parts: list[Array]) -> Array:
+    return parts[0] if len(parts) == 1 else xp.concatenate(parts, axis=-1)
+
+
+def _added(parts: list[Array], axis: int, n: int, cuts: list[slice]) -> Array:
+    """The sum of parts, each put where its cut is along an axis of n."""
+    shape = list(parts[0].shape)
+    if not is_jax(parts[0]):
+        shape[axis] = n
+        added = np.zeros(shape, parts[0].dtype)
+        for cut, part in zip(cuts, parts, strict=True):
+            added[_at(axis, cut)] += part
         return added
-    lax, zero = load_jax().lax, np.zeros((), rows.dtype)
-    total = None
-    for place, part in zip(places, parts, strict=True):
-        # Back to where it was read: zeros before, between the strides, and behind.
-        padding = [(0, 0, 0)]
-        for axis, cut, count in zip(axes, place[1:], part.shape[1:-1], strict=True):
-            step = cut.step
-            padding.append((cut.start, axis - cut.start - (count - 1) * step - 1, step - 1))
-        part = lax.pad(part, zero, [*padding, (0, 0, 0)])
-        total = part if total is None else total + part
-    return total
+    lax, zero = load_jax().lax, np.zeros((), parts[0].dtype)
+    padded = []
+    for cut, part in zip(cuts, parts, strict=True):
+        # Zeros before, between the strides, and behind.
+        padding = [(0, 0, 0)] * len(shape)
+        behind = n - cut.start - (shape[axis] - 1) * cut.step - 1
+        padding[axis] = (cut.start, behind, cut.step - 1)
+        padded.append(lax.pad(part, zero, padding))
+    return reduce(xp.add, padded)
+
+
+def _at(axis: int, cut: slice) -> tuple[slice, ...]:
+    return (*(slice(None),) * axis, cut)
+
+
+def axis_cuts(n: int, size: int, stride: int, dilation: int) -> list[slice]:
+    """For each place of a window along an axis of n, where it is at all positions."""
+    (count,) = positions((n,), (size,), (stride,), (dilation,))
+    starts = (k * dilation for k in range(size))
+    return [slice(start, start + (count - 1) * stride + 1, stride) for start in starts]
 
 
 def window_places(axes: Shape, window: Shape, strides: Shape, dilation: Shape) -> list[Any]:
     """For each place of a window, where it is at all positions: an index of a."""
-    counts = positions(axes, window, strides, dilation)
-    found = []
-    for place in product(*map(range, window)):
-        cuts = [
-            slice(k * d, k * d + (count - 1) * s + 1, s)
-            for k, d, s, count in zip(place, dilation, strides, counts, strict=True)
-        ]
-        found.append((slice(None), *cuts))
-    return found
+    cuts = [axis_cuts(*one) for one in zip(axes, window, strides, dilation, strict=True)]
+    return [(slice(None), *place) for place in product(*cuts)]
 
 
 def positions(axes: Shape, window: Shape, strides: Shape, dilation: Shape) -> Shape:

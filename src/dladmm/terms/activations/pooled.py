@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from dladmm.engine.arrays import Array, xp
-from dladmm.engine.windows import window_places, zero_padded
+from dladmm.engine.windows import zero_padded
 from dladmm.terms.activations.base import Activation, best
 from dladmm.terms.activations.piecewise import Identity, PiecewiseConstant, PiecewiseLinear
 from dladmm.terms.registry import needs_jax
@@ -61,13 +61,13 @@ class MaxPooled(Activation):
         return self.f(self._largest(z))
 
     def times_slope(self, z: Array, g: Array) -> Array:
-        top = self._largest(z)
-        passed = self.f.times_slope(top, g)
-        windows = self._windows(z)
-        is_top = windows == top[..., None]
+        windows = self._split(z)
+        top = xp.max(windows, axis=self._inside, keepdims=True)
+        is_top = windows == top
+        passed = self.f.times_slope(top, g.reshape(top.shape))
         # Of several that are the largest, each has its share.
-        share = passed / xp.sum(is_top, axis=-1).astype(z.dtype)
-        return self._laid_out(xp.where(is_top, share[..., None], 0), z, 0)
+        share = passed / xp.sum(is_top, axis=self._inside, keepdims=True).astype(z.dtype)
+        return self._joined(xp.where(is_top, share, 0), z, 0)
 
     def argmin_z(self, m: Array, a: Array) -> Array:
         windows = self._windows(m)
@@ -92,27 +92,43 @@ class MaxPooled(Activation):
     def for_each_z(self, v: Array, z: Array) -> Array:
         return self._laid_out(xp.stack([v] * prod(self.window), axis=-1), z, 1)
 
-    # Windows as the last axis, and back.
+    # The axes of a window behind those of its positions, and back; or as one axis, the last.
 
-    def _windows(self, z: Array) -> Array:
-        """(N, *positions, channels, prod(window))."""
-        ones = (1,) * len(self.window)
-        places = window_places(z.shape[1:-1], self.window, self.window, ones)
-        return xp.stack([z[place] for place in places], axis=-1)
+    @property
+    def _inside(self) -> tuple[int, ...]:
+        return tuple(2 + 2 * k for k in range(len(self.window)))
 
-    def _laid_out(self, windows: Array, z: Array, elsewhere: Array | float) -> Array:
-        """The inverse of `_windows`, shaped as z; `elsewhere` where no window is."""
-        n, *counts, channels, _ = windows.shape
-        d = len(counts)
-        order = [0, *(axis for k in range(d) for axis in (1 + k, d + 2 + k)), d + 1]
-        v = windows.reshape(n, *counts, channels, *self.window).transpose(order)
-        read = [count * k for count, k in zip(counts, self.window, strict=True)]
-        v = v.reshape(n, *read, channels)
+    def _split(self, z: Array) -> Array:
+        """(N, positions, window, positions, window, ..., channels): what windows read of z."""
+        counts = [n // k for n, k in zip(z.shape[1:-1], self.window, strict=True)]
+        pairs = list(zip(counts, self.window, strict=True))
+        read = z[(slice(None), *(slice(0, count * k) for count, k in pairs))]
+        return read.reshape(z.shape[0], *(n for pair in pairs for n in pair), z.shape[-1])
+
+    def _joined(self, split: Array, z: Array, elsewhere: Array | float) -> Array:
+        """The inverse of `_split`, shaped as z; `elsewhere` where no window is."""
+        read = [n * k for n, k in zip(split.shape[1:-1:2], self.window, strict=True)]
+        v = split.reshape(z.shape[0], *read, z.shape[-1])
         if v.shape == z.shape:
             return v
         behind = [(0, total - used) for total, used in zip(z.shape[1:-1], read, strict=True)]
         inside = np.pad(np.ones((1, *read, 1), bool), [(0, 0), *behind, (0, 0)])
         return xp.where(inside, zero_padded(v, tuple(behind)), elsewhere)
 
+    def _windows(self, z: Array) -> Array:
+        """(N, *positions, channels, prod(window))."""
+        split = self._split(z)
+        outside = [axis for axis in range(split.ndim) if axis not in self._inside]
+        split = split.transpose([*outside, *self._inside])
+        return split.reshape(*split.shape[: len(outside)], -1)
+
+    def _laid_out(self, windows: Array, z: Array, elsewhere: Array | float) -> Array:
+        """The inverse of `_windows`, shaped as z; `elsewhere` where no window is."""
+        n, *counts, channels, _ = windows.shape
+        d = len(counts)
+        order = [0, *(axis for k in range(d) for axis in (1 + k, d + 2 + k)), d + 1]
+        split = windows.reshape(n, *counts, channels, *self.window).transpose(order)
+        return self._joined(split, z, elsewhere)
+
     def _largest(self, z: Array) -> Array:
-        return xp.max(self._windows(z), axis=-1)
+        return xp.max(self._split(z), axis=self._inside)

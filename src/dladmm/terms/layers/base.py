@@ -24,7 +24,7 @@ from dladmm.engine.sums import flat_rows, mass, total, weighted
 from dladmm.engine.windows import in_parts
 
 Shape = tuple[int, ...]
-ROWS_AT_ONCE = 2**19  # numbers in the rows that `expand` makes, which the caches should hold
+ROWS_AT_ONCE = 2**20  # numbers in the rows that `expand` makes, which the caches should hold
 PARTS: dict[str, Any] = {}  # classes whose objects may be fields of a layer, by their names
 
 
