@@ -39,7 +39,7 @@ def programs(tmp_path_factory):
 
 def start(name, devices=4, **settings):
     flags = (
-        f"--xla_force_host_platform_device_count={devices}"
+        f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={devices}"
         " --xla_cpu_collective_call_terminate_timeout_seconds=600"  # two cores may be busy
     )
     environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
