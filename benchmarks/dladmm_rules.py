@@ -22,17 +22,19 @@ from jax.flatten_util import ravel_pytree
 
 from dladmm import Options, Problem, solve
 from dladmm.core import methods
+from dladmm.core.data import make_data
 from dladmm.core.evaluate import evaluate, relative_change
 from dladmm.core.relaxed import matrix_steps
 from dladmm.core.relaxed.blocks import Blocks
 from dladmm.core.relaxed.lagrangian import lagrangian, lemma2_violation
-from dladmm.core.relaxed.method import DLADMM
+from dladmm.core.relaxed.method import DLADMM, iterate
 from dladmm.core.relaxed.schedules import CloseGap, Multiply
-from dladmm.core.relaxed.state import State
-from dladmm.core.relaxed.step_rules import Matrix
-from dladmm.core.relaxed.sweep import Record
+from dladmm.core.relaxed.state import State, refreshed, state_of
+from dladmm.core.relaxed.step_rules import Matrix, SweepOptions, step_rule
+from dladmm.core.relaxed.sweep import Record, dladmm_sweep
 from dladmm.core.relaxed.weight_updates import add_product
 from dladmm.data.datasets import load_dataset
+from dladmm.engine import trees
 from dladmm.engine.linalg import factored, identity, solve_factored
 from dladmm.experiments.machine import describe_machine
 from dladmm.io.files import write_file
@@ -189,6 +191,30 @@ class Anderson(DLADMM):
         return new, params, vector
 
 
+@dataclass(frozen=True)
+class Batches(DLADMM):
+    """Sweeps over a tenth of the images at a time, each with its own z, a and u as it left them.
+
+    W and b are those of the batch before, so L_rho of all images may rise.
+    """
+
+    count: ClassVar[int] = 10
+
+    def advance(self, data, state, penalties, with_loss):
+        rows, params, size = state.rows, state.params, IMAGES // self.count
+        for first in range(0, IMAGES, size):
+            some = slice(first, first + size)
+            batch = make_data(self.problem, data.x[some], data.y[some], None)
+            own = trees.map(lambda v, some=some: v[some], rows)
+            own = refreshed(self.problem, batch, own, params)
+            given = (self.problem, self.options, batch, own, params, *penalties, with_loss)
+            own, params, vector = iterate(dladmm_sweep, *given)
+            rows = trees.map(lambda v, new, some=some: v.at[some].set(new), rows, own)
+        new = state_of(refreshed(self.problem, data, rows, params), params)
+        of_all = self.objective(data, new, penalties)  # the record is of the last batch
+        return new, params, vector.at[0].set(of_all)
+
+
 def method_of(sweep):
     """dlADMM with another sweep."""
     return type("Own", (DLADMM,), {"sweep": sweep})
@@ -240,6 +266,13 @@ TRIALS = {
     "three passes over a and z": Trial(kind=method_of(sweep_of(partial(both, passes=3)))),
     "forward first": Trial(kind=method_of(sweep_of(forward_first))),
     "weights last": Trial(kind=method_of(sweep_of(weights_last))),
+    # Batches: an iteration is a sweep over each tenth of the images.
+    **{
+        f"batches of 500, delta = {'F' if delta is None else f'{delta:g}'}": Trial(
+            matrix(delta, engine="jax"), kind=Batches
+        )
+        for delta in (None, 1.0, 10.0)
+    },
     # Penalties.
     "penalties from 1e-4, twofold every 20": Trial(
         growing(Multiply(1.0, 2.0, 20), rho=1e-4, nu=1e-4)
@@ -286,7 +319,9 @@ def measured(trial, train, scored, seed):
     chosen = SETTINGS | trial.options
     run = {"max_iter": ITERATIONS, "tol": None, "evaluate_every": 10, "dtype": "float32"}
     options = Options(method="trial", seed=seed, **run, **chosen)
-    methods.METHODS["trial"] = methods._relaxed(trial.kind)
+    methods.METHODS["trial"] = lambda problem, options: trial.kind(
+        problem, SweepOptions(step_rule(options.step_rule), options.zl_solver)
+    )
     result = solve(problem, *train, options=options)
     network = result.params
     return {
