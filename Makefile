@@ -6,6 +6,8 @@ PIP := $(BIN)/python -m pip
 # The releases to install; CONSTRAINTS=/dev/null takes the newest ones instead.
 CONSTRAINTS ?= constraints.txt
 FRESH := build/fresh
+# Tests start many processes, which need not compile the package each.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test test-slow test-optimised fuzz lint types wheel dist docs gallery sbom audit bench constraints lock clean
 

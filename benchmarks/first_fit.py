@@ -9,6 +9,7 @@ of `fit` are the first of their process; `process` counts imports, loading the d
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 import os
 import statistics
@@ -134,9 +135,12 @@ def main() -> None:
         kind, given, settings = json.loads(asked.worker)
         print(json.dumps({"fit": one_fit, "search": one_search}[kind](*given, **settings)))
         return
+    import dladmm
     from dladmm.experiments.machine import describe_machine
     from dladmm.io.files import write_atomically
 
+    # As pip leaves an installed package, and as scikit-learn is here: with its bytecode.
+    compileall.compile_dir(Path(dladmm.__file__).parent, quiet=1)
     report: dict[str, Any] = {"fits": [], "searches": []}
     for place, kind, cases in (("fits", "fit", FITS), ("searches", "search", SEARCHES)):
         for given in cases:
