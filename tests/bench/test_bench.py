@@ -10,10 +10,17 @@ import jax.numpy as jnp
 import pytest
 
 from dladmm.bench import overhead
-from dladmm.bench.iteration import OPTIONS, bench_iteration, fitted_exponent, random_run
+from dladmm.bench.iteration import (
+    VECTORS,
+    bench_iteration,
+    bench_rules,
+    fitted_exponent,
+    random_run,
+)
 from dladmm.bench.products import iteration_products
 from dladmm.core.problem import Problem
 from dladmm.core.relaxed.method import iterate
+from dladmm.core.relaxed.step_rules import SweepOptions
 from dladmm.core.relaxed.sweep import dladmm_sweep
 
 pytestmark = pytest.mark.float32
@@ -27,7 +34,8 @@ def compiled_products(n_samples, sizes):
     data, state = random_run(problem, n_samples)
     penalties = (jnp.float32(1.5), jnp.float32(1.0), jnp.asarray(False))
     given = (data, state.rows, state.params, *penalties)
-    text = iterate.lower(dladmm_sweep, problem, OPTIONS, *given).compile().as_text()
+    options = SweepOptions(VECTORS, "newton")
+    text = iterate.lower(dladmm_sweep, problem, options, *given).compile().as_text()
     products = Counter()
     shapes = {
         name: tuple(int(d) for d in dims.split(",") if d)
@@ -75,6 +83,15 @@ def test_bench_iteration_reports_what_it_promises():
     assert promised <= figures.keys()
     rows = 7 + 3 + 2 * (5 + 3) + 5 + 3  # x, y, z and p, a, u
     assert figures["state_bytes"] == 4 * (60 * rows + 5 * 7 + 3 * 5 + 5 + 3)
+
+
+def test_bench_rules_sets_each_rule_beside_the_vectors():
+    rules = bench_rules(60, (5,), repeats=1, n_in=7, n_out=3)["rules"]
+    seconds = {name: run["seconds_per_iteration"] for name, run in rules.items()}
+    assert list(rules) == ["closed-form", "matrix", "over-relaxed"]
+    assert {name: run["over_vectors"] for name, run in rules.items()} == {
+        name: each / seconds["closed-form"] for name, each in seconds.items()
+    }
 
 
 def test_the_overhead_is_what_does_not_grow_with_the_iterations(monkeypatch):

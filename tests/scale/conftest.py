@@ -1,8 +1,6 @@
 """Processes that these tests start compile as quickly as the tests do: what is tried is what they
 leave behind, and most of their time would be compilation."""
 
-import os
-
 import pytest
 
 

@@ -18,7 +18,7 @@ from dladmm.core.params import Params
 from dladmm.core.problem import Problem
 from dladmm.core.relaxed.method import iterate
 from dladmm.core.relaxed.state import Rows, State, state_from_params
-from dladmm.core.relaxed.step_rules import ClosedForm, SweepOptions
+from dladmm.core.relaxed.step_rules import STEP_RULES, StepRule, SweepOptions
 from dladmm.core.relaxed.sweep import dladmm_sweep
 from dladmm.engine.arrays import load_jax
 from dladmm.engine.limits import kernel_figure
@@ -32,7 +32,8 @@ RHO, NU = 1.5, 1.0
 # The sizes over which the growth is measured.
 SAMPLES = (11_000, 22_000, 33_000, 44_000, 55_000)
 WIDTHS = (200, 400, 600, 800, 1_000)
-OPTIONS = SweepOptions(ClosedForm(), "newton")
+VECTORS = STEP_RULES["closed-form"]
+COMPARED = ("closed-form", "matrix", "over-relaxed")
 
 
 def bench_iteration(
@@ -44,12 +45,52 @@ def bench_iteration(
     `repeats`; the data are random, since the products do not care.
     """
     sizes = (n_in, *hidden, n_out)
-    problem = Problem.dense(sizes)
+    run = timed_run(Problem.dense(sizes), n_samples, VECTORS, repeats)
+    products = iteration_products(n_samples, sizes)
+    floor = floor_seconds(products, n_samples, repeats)
+    flops = sum(product.flops for product in products)
+    floor_total = sum(floor.values())
+    return {
+        "n_samples": n_samples,
+        "sizes": list(sizes),
+        **run,
+        "floor_seconds": floor_total,
+        "ratio": run["seconds_per_iteration"] / floor_total,
+        "gflops": flops / floor_total / 1e9,
+        "products": [
+            {"why": p.why, "m": p.m, "k": p.k, "n": p.n, "count": p.count, "seconds": floor[p.why]}
+            for p in products
+        ],
+        "machine": describe_machine(),
+    }
+
+
+def bench_rules(
+    n_samples: int, hidden: Sequence[int], repeats: int = 5, n_in: int = 784, n_out: int = 10
+) -> dict[str, Any]:
+    """What an iteration takes with each of the step rules that are compared, beside the vectors."""
+    problem = Problem.dense((n_in, *hidden, n_out))
+    runs = {name: timed_run(problem, n_samples, STEP_RULES[name], repeats) for name in COMPARED}
+    vectors = runs[COMPARED[0]]["seconds_per_iteration"]
+    return {
+        "n_samples": n_samples,
+        "sizes": [n_in, *hidden, n_out],
+        "rules": {
+            name: run | {"over_vectors": run["seconds_per_iteration"] / vectors}
+            for name, run in runs.items()
+        },
+        "machine": describe_machine(),
+    }
+
+
+def timed_run(problem: Problem, n_samples: int, rule: StepRule, repeats: int) -> dict[str, float]:
+    """Seconds, memory and compile time of iterations by this rule on random data."""
+    options = SweepOptions(rule, "newton")
     data, state = random_run(problem, n_samples)
     penalties = (jnp.float32(RHO), jnp.float32(NU), jnp.asarray(False))
     began = time.perf_counter()
     variables = (state.rows, state.params)
-    compiled = iterate.lower(dladmm_sweep, problem, OPTIONS, data, *variables, *penalties).compile()
+    compiled = iterate.lower(dladmm_sweep, problem, options, data, *variables, *penalties).compile()
     compile_seconds = time.perf_counter() - began
     del data, state, variables
     # The backend's and the compiler's memory is not the run's: both are there by now.
@@ -73,28 +114,13 @@ def bench_iteration(
         rows, params, seconds = step(rows, params)
         times.append(seconds)
     peak = kernel_figure("/proc/self/status", "VmHWM") - held
-    del rows  # the floor's arrays are as large
-    products = iteration_products(n_samples, sizes)
-    floor = floor_seconds(products, n_samples, repeats)
-    flops = sum(product.flops for product in products)
-    best, floor_total = min(times), sum(floor.values())
     return {
-        "n_samples": n_samples,
-        "sizes": list(sizes),
-        "seconds_per_iteration": best,
+        "seconds_per_iteration": min(times),
         "median_seconds_per_iteration": statistics.median(times),
-        "floor_seconds": floor_total,
-        "ratio": best / floor_total,
-        "gflops": flops / floor_total / 1e9,
+        "compile_seconds": compile_seconds,
         "peak_bytes": peak,
         "state_bytes": state_bytes,
         "memory_ratio": peak / state_bytes,
-        "compile_seconds": compile_seconds,
-        "products": [
-            {"why": p.why, "m": p.m, "k": p.k, "n": p.n, "count": p.count, "seconds": floor[p.why]}
-            for p in products
-        ],
-        "machine": describe_machine(),
     }
 
 

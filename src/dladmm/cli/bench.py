@@ -20,15 +20,18 @@ def iteration(
     """Seconds per iteration against the time of its matrix products alone; memory; compile time."""
     from dladmm.bench.iteration import bench_iteration
 
-    sizes = parse_sizes("--hidden", hidden)
-    for option, value in (("--samples", samples), ("--repeats", repeats)):
-        if value < 1:
-            raise ValueError(f"{option} {value} is not valid; expected a positive integer")
-    figures = bench_iteration(samples, sizes, repeats)
+    figures = bench_iteration(samples, _sizes(samples, hidden, repeats), repeats)
     if as_json:
         print_json(figures)
         return
     _print_iteration(figures)
+
+
+def _sizes(samples: int, hidden: str, repeats: int) -> tuple[int, ...]:
+    for option, value in (("--samples", samples), ("--repeats", repeats)):
+        if value < 1:
+            raise ValueError(f"{option} {value} is not valid; expected a positive integer")
+    return parse_sizes("--hidden", hidden)
 
 
 def _print_iteration(figures: dict[str, Any]) -> None:
@@ -50,6 +53,27 @@ def _print_iteration(figures: dict[str, Any]) -> None:
     for p in figures["products"]:
         shape = f"{p['m']:,} x {p['k']:,} x {p['n']:,}"
         typer.echo(f"  {p['why']:<24} {shape:<24} {p['count']:>5} {p['seconds']:>8.3f}")
+
+
+@app.command()
+def rules(
+    samples: Annotated[int, typer.Option(help="Number of samples.")] = 55_000,
+    hidden: Annotated[str, typer.Option(help="Hidden layers, such as 1000,1000.")] = "1000,1000",
+    repeats: Annotated[int, typer.Option(help="Best of this many.")] = 5,
+    as_json: AsJson = False,
+) -> None:
+    """Seconds per iteration of dlADMM by its step rules, side by side."""
+    from dladmm.bench.iteration import bench_rules
+
+    figures = bench_rules(samples, _sizes(samples, hidden, repeats), repeats)
+    if as_json:
+        print_json(figures)
+        return
+    for name, run in figures["rules"].items():
+        typer.echo(
+            f"{name:<13} {run['seconds_per_iteration']:.3f} s, {run['over_vectors']:.2f} x the"
+            f" vectors; peak memory {run['memory_ratio']:.2f} x the state"
+        )
 
 
 @app.command()
