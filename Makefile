@@ -33,7 +33,7 @@ test: $(VENV)/ready
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow'
 
 test-slow: $(VENV)/ready
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m slow
 
 # What `make test` compiles quickly, compiled as for users: every term and method against NumPy.
 test-optimised: $(VENV)/ready
