@@ -311,7 +311,7 @@ def test_wrong_files_are_refused_in_one_sentence(folder, tmp_path):
     assert not any(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("command", ["fit", "predict", "inspect"])
+@pytest.mark.parametrize("command", ["fit", "predict", "inspect", "export"])
 def test_help_is_there(command):
     ran = run(command, "--help")
     assert ran.code == 0
