@@ -46,7 +46,8 @@ def export(
 
 
 def _print_values(label: str, values: list[dict[str, Any]]) -> None:
+    """A line for each: its name, its type, its shape if it is more than a column, its meaning."""
     for value in values:
-        shape = " x ".join("rows" if n is None else str(n) for n in value["shape"])
-        meaning = f"; {value['meaning']}" if value["meaning"] else ""
-        typer.echo(f"  {label} {value['name']}: {value['type']}, {shape}{meaning}")
+        more = " x ".join(str(n) for n in value["shape"][1:] if n != 1)
+        parts = [value["type"] + (f" x {more}" if more else ""), value["meaning"]]
+        typer.echo(f"  {label} {value['name']}: {'; '.join(filter(None, parts))}")

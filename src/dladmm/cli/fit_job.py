@@ -58,18 +58,18 @@ class FitJob:
             scores: dict[str, Any] = {"train": None}
             if not self.interrupted_by:
                 scores = self.scores(estimator, reading, rows)
-            target, reading = rows.preprocessing.target, reading.read_as(rows.preprocessing)
+            learned, reading = rows.preprocessing, reading.read_as(rows.preprocessing)
             del rows  # which may be most of the memory
             if not reading.source.is_named and self.test_size > 0:
                 scores["held_out"] = None
                 ended = estimator.status_ not in BROKEN_OFF and not asked_to_end()
                 if ended and not self.interrupted_by:
                     scores["held_out"] = self.held_out(
-                        reading, target, Path(folder), first, estimator
+                        reading, learned, Path(folder), first, estimator
                     )
             self.interrupted_by = self.interrupted_by or asked_to_end()
             self.ran_out = estimator.status_ == Status.MEMORY
-        return self.record(estimator, target, scores) if first else None
+        return self.record(estimator, learned.target, scores) if first else None
 
     def load(self, folder: Path, first: bool) -> tuple[Reading, TrainingRows]:
         """The data, and the rows to train on, with what was noticed about them."""
@@ -135,7 +135,12 @@ class FitJob:
         return scores
 
     def held_out(
-        self, reading: Reading, target: Target, folder: Path, first: bool, model: Any
+        self,
+        reading: Reading,
+        of_model: TablePreprocessor,
+        folder: Path,
+        first: bool,
+        model: Any,
     ) -> dict[str, Any] | None:
         """Figures on rows that another network has not seen, trained on the others like the model.
 
@@ -147,7 +152,7 @@ class FitJob:
         from dladmm.core.results import Status
         from dladmm.engine.processes import process_count
 
-        settings = {**self.settings, "checkpoints": None}
+        settings, target = {**self.settings, "checkpoints": None}, of_model.target
         try:
             out = reading.held_out(target, self.test_size, self.settings["random_state"])
             others = target.answered(reading.target_column) & ~out
@@ -170,17 +175,8 @@ class FitJob:
                 # Classes as the model has them; numbers in the scale of this network.
                 known = reading.targets(target if target.classes else learned, others)
                 figures = scored(estimator, learned, X, y, known, pooled=True)
-                where = out.nonzero()[0]
-                self.write_page(
-                    estimator,
-                    rows.preprocessing,
-                    X,
-                    y,
-                    known=known,
-                    rows=where,
-                    model=model,
-                    unit=target.unit,
-                )
+                more = {"rows": out.nonzero()[0], "model": model, "of_model": of_model}
+                self.write_page(estimator, rows.preprocessing, X, y, known=known, **more)
                 return figures
         except (ValueError, OSError, MemoryError, KeyboardInterrupt) as error:
             why = sentence(error) or "interrupted; the model of all rows is saved"
@@ -199,7 +195,7 @@ class FitJob:
         known: Any,
         rows: Any = None,
         model: Any = None,
-        unit: str = "",
+        of_model: TablePreprocessor | None = None,
     ) -> None:
         """The report on these rows, where one was asked for."""
         if self.page is None:
@@ -218,8 +214,8 @@ class FitJob:
             source=self.data,
             seed=self.settings["random_state"],
             model=model,
+            of_model=of_model,
             remarks=self.warnings,
-            unit=unit,
         )
         with saving(self.page, "the report"):
             written.save(self.page)
