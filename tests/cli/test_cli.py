@@ -316,3 +316,13 @@ def test_help_is_there(command):
     ran = run(command, "--help")
     assert ran.code == 0
     assert "--json" in ran.out
+    assert "Example: dladmm" in ran.out or command == "inspect"
+
+
+def test_the_help_of_all_fits_a_screen_and_leads_to_examples(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    ran = run("--help")
+    assert len(ran.out.rstrip().splitlines()) <= 30
+    assert "Begin with: dladmm demo, then: dladmm fit" in ran.out
+    words = set(ran.out.partition("Commands")[2].split())
+    assert {"demo", "fit", "predict", "inspect", "export"} <= words

@@ -82,6 +82,19 @@ def test_a_page_too_wide_and_a_request_are_noticed(browser, tmp_path):
         assert browser.execute_script(REQUESTS) == ["http://127.0.0.1:9/x.png"]
 
 
+def test_a_command_is_copied_without_its_prompt(site, browser):
+    """As the copy button does it: the theme marks the block and takes what is to be seen."""
+    opened(browser, site / "start.html")
+    shown, copied = browser.execute_script(
+        "const block = [...document.querySelectorAll('code')]"
+        ".find((one) => one.innerText.includes('dladmm fit'));"
+        "const shown = block.innerText; block.setAttribute('data-md-copying', '');"
+        "return [shown, block.innerText];"
+    )
+    assert shown.startswith("$ dladmm fit iris.csv")
+    assert copied.startswith("dladmm fit iris.csv")
+
+
 def test_formulas_are_drawn_by_the_browser(site, browser):
     opened(browser, site / "mathematics.html")
     widths = browser.execute_script(

@@ -5,6 +5,7 @@ parsed by the program it names.
 """
 
 import contextlib
+import doctest
 import io
 import re
 import shlex
@@ -17,6 +18,7 @@ import pytest
 import typer
 from figures import ROOT
 
+import dladmm
 from dladmm.cli.app import app
 from dladmm.network.presets import read_network
 from dladmm.terms.activations import activations
@@ -173,6 +175,31 @@ def test_an_unknown_option_is_noticed():
         parsed(["dladmm", "exprot", "m", "m.onnx"])
     with pytest.raises(AssertionError):
         extras(["pip", "install", "dladmm[magic]"])
+
+
+def examples():
+    """(name, examples) of docstrings of what is public."""
+    finder = doctest.DocTestFinder(recurse=False)
+    for name in dladmm._HOME:
+        for test in finder.find(getattr(dladmm, name), name):
+            if test.examples:
+                yield name, test
+
+
+EXAMPLES = dict(examples())
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_of_docstrings_give_what_they_show(name):
+    assert doctest.DocTestRunner().run(EXAMPLES[name]).failed == 0
+
+
+def test_examples_are_found_and_a_wrong_one_is_heard(capsys):
+    assert {"DLADMMClassifier", "DLADMMRegressor", "solve"} <= set(EXAMPLES)
+    wrong = doctest.DocTestParser().get_doctest(">>> 1 + 1\n3\n", {}, "wrong", None, None)
+    assert doctest.DocTestRunner().run(wrong).failed == 1
+    assert "Expected" in capsys.readouterr().out
 
 
 def test_networks_written_as_json_are_networks(tmp_path):
