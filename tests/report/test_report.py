@@ -21,6 +21,9 @@ from scipy import sparse
 from sklearn.datasets import load_diabetes, load_digits, make_multilabel_classification
 
 from dladmm import DLADMMClassifier, DLADMMRegressor
+from dladmm.cli.reporting import cell_text
+from dladmm.data.column_spec import ColumnSpec
+from dladmm.data.numbers import NumberText
 from dladmm.report.words import certificate_words
 
 pytestmark = [
@@ -146,6 +149,31 @@ def test_fit_writes_a_report_in_the_words_of_the_table(tmp_path, monkeypatch):
     assert "Bonn &amp; Köln" in page
     assert "which has seen all rows" in page
     assert re.search(r"<td>2020-01-\d\d</td>", page)
+
+
+def test_a_report_has_the_units_the_dates_and_the_dropped_columns_of_the_file(tmp_path):
+    """The network it is about is trained on columns that were read before, as plain numbers."""
+    rows = [f"M{k},${12 + k % 5}.50,{5 * (k % 3)} %,07/{1 + k % 28:02d}/2021,{k % 5 - k % 3}.5\n"
+            for k in range(60)]  # fmt: skip
+    (tmp_path / "t.csv").write_text("id,fee,off,day,y\n" + "".join(rows), encoding="utf-8")
+    done = run("fit", tmp_path / "t.csv", "--target", "y", "--out", tmp_path / "m", "--drop", "id",
+               "--report", tmp_path / "r.html", "--hidden", "8", "--max-iter", "3")  # fmt: skip
+    assert done.code == 0, done.err
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    table = page[page.index('<section id="columns"') : page.index('<section id="certificate"')]
+    assert re.search(r"mean [\d.]+ \$, deviation", table)
+    assert re.search(r"mean [\d.]+ %, deviation", table)
+    assert "written as %m/%d/%Y" in table
+    assert "<td>id</td><td></td><td>0</td><td>left out</td>" in table
+    worst = page[page.index('<section id="mistakes"') : page.index('<section id="columns"')]
+    assert re.search(r"<td>\d+ %</td>", worst)
+    assert re.search(r"<td>[\d.]+ \$</td>", worst)
+
+
+def test_a_cell_that_was_nothing_is_nothing_again_in_the_networks_precision():
+    spec = ColumnSpec("off", "number", mean=8.05, scale=9.396, written=NumberText("%"))
+    inputs = ((np.array([[0.0], [15.0], [0.25]]) - spec.mean) / spec.scale).astype(np.float32)
+    assert [cell_text(spec, one) for one in inputs] == ["0 %", "15 %", "0.25 %"]
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,7 @@ class DLADMMRegressor(RegressorMixin, DLADMMBase):
         held_out = self._checked_validation(
             validation, lambda X, y: self._prepared(X, y, None, reset=False)
         )
-        self.y_is_vector_ = is_vector
+        self.y_is_vector_: bool = is_vector
         self._fit(X, Y, weights, strata=None, validation=held_out)
         return self
 
@@ -182,7 +182,7 @@ class DLADMMRegressor(RegressorMixin, DLADMMBase):
         if losses.get(self.loss).classifies:
             raise ValueError(f"loss={self.loss!r} is for classes; expected one for regression")
         X, y = self._validated(X, y, reset=reset, multi_output=True, y_numeric=True)
-        self.y_is_vector_: bool = y.ndim == 1
+        self.y_is_vector_ = y.ndim == 1
         weights = None
         if sample_weight is not None:
             with refused_together():
