@@ -139,6 +139,62 @@ def poor_contrasts(browser, scheme):
     return browser.execute_script(CONTRAST, "#121417" if scheme == "dark" else "#fff")
 
 
+def tab_stops(browser, most=400):
+    """Where the Tab key goes, one stop after the other, until it has left the page again.
+
+    Each stop: the element, its tag, and whether its focus can be seen.
+    """
+    from selenium.webdriver import Keys
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    browser.execute_script("document.activeElement.blur(); window.scrollTo(0, 0);")
+    stops = []
+    for _ in range(most):
+        ActionChains(browser).send_keys(Keys.TAB).perform()
+        element, tag, seen = browser.execute_script(FOCUSED)
+        if tag == "BODY" or (stops and element == stops[0][0]):
+            return stops
+        stops.append((element, tag, seen))
+    raise AssertionError(f"Tab is still on the page after {most} stops")
+
+
+FOCUSED = """
+const one = document.activeElement, box = one.getBoundingClientRect();
+const style = getComputedStyle(one);
+const outlined = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0;
+return [one, one.tagName, outlined && box.width > 0 && box.height > 0];
+"""
+
+
+def read_aloud(browser):
+    """What a screen reader has of the page: (role, name, properties) of each node that counts."""
+    browser.execute_cdp_cmd("Accessibility.enable", {})
+    nodes = browser.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+    return [
+        (
+            node["role"]["value"],
+            node.get("name", {}).get("value", "").strip(),
+            {one["name"]: one["value"].get("value") for one in node.get("properties", ())},
+        )
+        for node in nodes
+        if not node["ignored"]
+    ]
+
+
+# What is nothing to who cannot see it, unless it has a name.
+ROLES = "link button image img navigation textbox columnheader rowheader heading checkbox"
+NAMED = {*ROLES.split(), "radio", "graphics-document", "DisclosureTriangle"}
+
+
+def nameless(browser):
+    """Roles of what has no name, and headings that leave out a level."""
+    found = read_aloud(browser)
+    poor = [role for role, name, _ in found if role in NAMED and not name]
+    levels = [said["level"] for role, _, said in found if role == "heading"]
+    leaps = [f"h{a} before h{b}" for a, b in zip([0, *levels], levels, strict=False) if b > a + 1]
+    return poor + leaps
+
+
 def without_words(browser):
     """Pictures that have no text for who does not see them."""
     return browser.execute_script(

@@ -19,6 +19,7 @@ INCLUDED = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md"
 FORMULA = re.compile(
     r'<(?P<tag>span|div) class="arithmatex">\\(?P<open>[(\[])(?P<latex>.*?)\\[)\]]</(?P=tag)>', re.S
 )
+EMPTY_HEAD = re.compile(r"<th([^>]*)></th>")
 LONG = 40  # characters of LaTeX: such a formula may be wider than a phone
 LINK = re.compile(r"(?<=\]\()(?P<target>[^)\s]+)(?=\))")
 
@@ -55,8 +56,8 @@ def _to_source(target, folder):
 
 
 def on_page_content(html, page, config, files):
-    """Formulas drawn by the browser."""
-    return FORMULA.sub(_mathml, html)
+    """Formulas drawn by the browser; the empty corner of a table is no column's name."""
+    return FORMULA.sub(_mathml, EMPTY_HEAD.sub(r"<td\1></td>", html))
 
 
 def _mathml(found):

@@ -2,6 +2,9 @@
 
 The paper's method, which has no backpropagation: dlADMM drives its own objective down while the network itself
 learns more slowly. The gap between the two is what its relaxed variables hide. Adam, and restored sweeps, have none.
+
+Settings: Adam's rate is the best of four on a quarter of the training rows, chosen by the script itself. dlADMM has its
+defaults for ρ and ν, which were not tuned for these rows, and no l2, as its loss is compared.
 """
 
 import matplotlib.pyplot as plt
@@ -18,14 +21,23 @@ runs = {
     "dlADMM": DLADMMClassifier(method="dladmm", alpha=0.0, **fixed).fit(X_train, y_train),
     "restored sweeps": DLADMMClassifier(**fixed).fit(X_train, y_train),
 }
-adam = MLPClassifier(
-    (64, 64),
-    batch_size=len(X_train),
-    learning_rate_init=1e-2,
-    max_iter=150,
-    n_iter_no_change=1000,
-    random_state=0,
-).fit(X_train, y_train)
+
+
+def adam_at(rate, X, y):
+    return MLPClassifier(
+        (64, 64),
+        batch_size=len(X),
+        learning_rate_init=rate,
+        max_iter=150,
+        n_iter_no_change=1000,
+        random_state=0,
+    ).fit(X, y)
+
+
+X_fit, X_held, y_fit, y_held = train_test_split(X_train, y_train, random_state=0)
+rates = (1e-3, 3e-3, 1e-2, 3e-2)
+rate = max(rates, key=lambda rate: adam_at(rate, X_fit, y_fit).score(X_held, y_held))
+adam = adam_at(rate, X_train, y_train)
 
 fig, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
 for name, model in runs.items():
@@ -45,7 +57,7 @@ axes.fill_between(
     alpha=0.15,
     label="dlADMM: the gap, hidden by the relaxation",
 )
-print(f"Adam at 1e-2, full batch: {adam.score(X_test, y_test):.1%}, loss {adam.loss_:.3f}")
-axes.plot(range(1, len(adam.loss_curve_) + 1), adam.loss_curve_, "--", label="Adam at 1e-2")
+print(f"Adam at {rate:g}, full batch: {adam.score(X_test, y_test):.1%}, loss {adam.loss_:.3f}")
+axes.plot(range(1, len(adam.loss_curve_) + 1), adam.loss_curve_, "--", label=f"Adam at {rate:g}")
 axes.set(yscale="log", xlabel="iteration over all rows", ylabel="loss per row", ylim=(1e-4, None))
 axes.legend()

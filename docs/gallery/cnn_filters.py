@@ -2,6 +2,9 @@
 
 The same estimator with a `Network`: two convolutions with max pooling on the handwritten digits. No rate is
 chosen; the loss is watched, and the certificate says what became of it.
+
+Settings: the layers and 20 epochs are round numbers and were not compared with others; `batch_size="auto"` is the rule
+of the library. The accuracy illustrates; it is no benchmark.
 """
 
 import matplotlib.pyplot as plt

@@ -2,6 +2,9 @@
 
 Each sequence is a noisy sine with a hidden frequency, from 10 to 30 steps long. A recurrence of 24 units reads
 them as they are, a list of arrays, and says which of three frequencies it was.
+
+Settings: units, batches and epochs are round numbers and were not compared with others on these sequences. The accuracy
+illustrates; it is no benchmark.
 """
 
 import matplotlib.pyplot as plt

@@ -2,6 +2,8 @@
 
 The same two lines, the same network, the same digits. What is gone is the choice of a rate: restored sweeps
 have none, while Adam's best one has to be found.
+
+Settings: ours are the defaults; Adam's rates are shown side by side, and none of them is chosen.
 """
 
 import matplotlib.pyplot as plt

@@ -2,6 +2,8 @@
 
 A module of yours goes in, and comes back trained: no optimiser, no scheduler, no loop. Beside it the loop with Adam
 that it replaces, at three rates.
+
+Settings: ours are the defaults; Adam's rates are shown side by side, and none of them is chosen. Both make 60 passes.
 """
 
 import matplotlib.pyplot as plt

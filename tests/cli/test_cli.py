@@ -311,8 +311,18 @@ def test_wrong_files_are_refused_in_one_sentence(folder, tmp_path):
     assert not any(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("command", ["fit", "predict", "inspect"])
+@pytest.mark.parametrize("command", ["fit", "predict", "inspect", "export"])
 def test_help_is_there(command):
     ran = run(command, "--help")
     assert ran.code == 0
     assert "--json" in ran.out
+    assert "Example: dladmm" in ran.out or command == "inspect"
+
+
+def test_the_help_of_all_fits_a_screen_and_leads_to_examples(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    ran = run("--help")
+    assert len(ran.out.rstrip().splitlines()) <= 30
+    assert "Begin with: dladmm demo, then: dladmm fit" in ran.out
+    words = set(ran.out.partition("Commands")[2].split())
+    assert {"demo", "fit", "predict", "inspect", "export"} <= words

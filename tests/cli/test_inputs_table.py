@@ -227,6 +227,14 @@ def constant_column(folder, model, monkeypatch):
     return fits(folder, as_csv([("1.5", c, s) for _, c, s in CELLS]))
 
 
+def leading_zeros(folder, model, monkeypatch):
+    return fits(folder, as_csv([(f"{100 + i % 7:05d}", c, s) for i, (_, c, s) in enumerate(CELLS)]))
+
+
+def lookalikes(folder, model, monkeypatch):
+    return fits(folder, as_csv([*CELLS, ("1.5", "red", "Ant"), ("2.5", "blue", "Ant")]))
+
+
 def one_row(folder, model, monkeypatch):
     return predicts(folder, model, "width,colour\n1,blue\n")
 
@@ -275,6 +283,8 @@ SCENARIOS = {
         extra_column,
         unseen_category,
         constant_column,
+        leading_zeros,
+        lookalikes,
         one_row,
         rare_class,
     )

@@ -197,7 +197,10 @@ def test_units_and_decimal_commas_are_read_and_remembered(cells, values, words):
 
 def test_text_that_reads_as_numbers_is_numbers_unless_it_is_declared_or_a_name():
     assert fitted(n=text("1", "2", "1", "4")).columns[0].kind == "number"
-    assert fitted(n=text("007", "2", "1", "4")).columns[0].kind == "category"
+    with pytest.warns(UserWarning, match="has leading zeros, such as '007'"):
+        assert fitted(n=text("007", "2", "1", "4")).columns[0].kind == "category"
+    with pytest.warns(UserWarning, match="has 'Basic' and 'basic ', which differ in capitals or"):
+        fitted(n=text("Basic", "basic ", "Plus", "Plus"))
     declared = Column("n", "text", text("1", "2", "1", "4"), declared=True)
     both = Table((declared, *table(y=Y).columns), 4)
     assert TablePreprocessor.fit(both, "y").columns[0].kind == "category"

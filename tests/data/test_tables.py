@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dladmm.data.chunks import chunks_of
 from dladmm.data.columns import column_from_series, table_from_arrays
 from dladmm.data.preprocessing import TablePreprocessor
 from dladmm.data.tables import read_table
@@ -46,7 +47,27 @@ def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path):
 def test_text_columns_keep_what_is_written(tmp_path):
     path = written(tmp_path, "code,n\n007,1\n,2\n")
     assert read_table(path, text_columns=["code"]).columns[0].values.tolist() == ["007", None]
-    assert read_table(path).columns[0].kind == "number"
+    assert read_table(path, ()).columns[0].kind == "number"
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        (["02139", "10001", ""], "text"),  # postcodes
+        (["007", "042", "123"], "text"),
+        (["0", "1", "1"], "number"),  # nothing is filled up
+        (["00", "7", "12"], "number"),  # nor here, where lengths differ
+        (["0.50", "1.25", "0.75"], "number"),
+        (["2139", "1000", "9999"], "number"),
+    ],
+)
+def test_numbers_filled_up_with_zeros_are_names(tmp_path, cells, kind):
+    path = written(tmp_path, "n,code\n" + "".join(f"{k},{cell}\n" for k, cell in enumerate(cells)))
+    whole = read_table(path).column("code")
+    (chunk,) = chunks_of(str(path), "n", None).tables(slice(0, 3))
+    assert (whole.kind, chunk.column("code").kind) == (kind, kind)
+    if kind == "text":
+        assert whole.values.tolist() == [cell or None for cell in cells]
 
 
 def test_parquet_and_csv_give_the_same_columns(tmp_path):

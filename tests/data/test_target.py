@@ -134,3 +134,14 @@ def test_rare_classes_and_constant_numbers_are_said():
         fit_target(column(["a", "a", "b", "b", "c"]))
     with pytest.warns(UserWarning, match="is always 0.5"):
         assert fit_target(column([0.5, 0.5])).scale == 1
+
+
+def test_a_target_filled_up_with_zeros_is_classes_where_they_are_few():
+    def target(codes, **more):
+        return fit_target(column(np.array([f"{code:04d}" for code in codes], object)), **more)
+
+    assert target([7, 12, 7, 12]).classes == ("0007", "0012")
+    with pytest.warns(UserWarning, match="is read as numbers"):
+        assert target(range(50)).task == "regression"
+    with pytest.warns(UserWarning, match="is read as numbers"):
+        assert target([7, 12, 7, 12], task="regression").mean == 9.5

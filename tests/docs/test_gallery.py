@@ -29,6 +29,38 @@ def test_its_page_shows_the_script_as_it_is(name):
     assert (gallery.GALLERY / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_its_page_says_how_its_settings_were_chosen(name):
+    """Either the script chooses them on rows held out, or it is said that nothing was compared."""
+    _, text, code = gallery.parts(name)
+    said = " ".join(text.split()).partition("Settings: ")[2]
+    assert len(said) > 60
+    assert ("held" in code) is ("chosen" in said and "none of them is chosen" not in said)
+
+
+# What a gallery of this library has to show.
+SUBJECTS = {
+    "swap_mlp": "MLPClassifier", "exact_zeros": "L1(", "monotone": "non_negative",
+    "quantised_onnx": "to_onnx", "quantile_bands": "Quantile", "poisson_counts": "poisson",
+    "cnn_filters": "Conv2D", "recurrent": "Recurrent", "certificates": "certificate.rises",
+    "torch_module": "dladmm.torch.train", "against_adam": "gap",
+}  # fmt: skip
+
+
+def test_the_gallery_has_every_subject():
+    assert set(SUBJECTS) <= set(SCRIPTS)
+    assert all(what in gallery.parts(name)[2] for name, what in SUBJECTS.items())
+
+
+def test_one_certificate_holds_and_one_does_not():
+    page = (gallery.GALLERY / "certificates.md").read_text(encoding="utf-8")
+    inside, outside = page.split("--- outside\n")[0], page.split("--- outside\n")[1]
+    assert "condition rho > 2H    holds" in inside
+    assert "L_rho rose            never" in inside
+    assert "does not hold" in outside.split("---")[0]
+    assert "times at constant rho" in outside.split("---")[0]
+
+
 @pytest.mark.slow
 @pytest.mark.float32
 @pytest.mark.parametrize("name", SCRIPTS)

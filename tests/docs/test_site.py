@@ -9,6 +9,7 @@ from browsing import (
     REQUESTS,
     a_phone,
     in_colours,
+    nameless,
     opened,
     page_width,
     poor_contrasts,
@@ -57,6 +58,41 @@ def test_every_page_on_a_phone(site, browser, scheme):
             assert browser.execute_script(REQUESTS) == [], path
             assert without_words(browser) == [], path
             assert poor_contrasts(browser, scheme) == [], path
+            assert nameless(browser) == [], path
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_on_a_desktop(site, browser, scheme):
+    with in_colours(browser, scheme):
+        window = browser.execute_script("return innerWidth")
+        for path in pages(site):
+            assert opened(browser, path) == [], path
+            assert page_width(browser) <= window, path
+            assert browser.execute_script(REQUESTS) == [], path
+            assert poor_contrasts(browser, scheme) == [], path
+
+
+def test_a_page_too_wide_and_a_request_are_noticed(browser, tmp_path):
+    path = tmp_path / "poor.html"
+    picture = '<img alt="x" src="http://127.0.0.1:9/x.png">'
+    path.write_text(f'<!doctype html><title>x</title><p style="width:400px">x</p>{picture}')
+    with a_phone(browser):
+        assert len(opened(browser, path)) == 1  # the picture that is not there
+        assert page_width(browser) > 375
+        assert browser.execute_script(REQUESTS) == ["http://127.0.0.1:9/x.png"]
+
+
+def test_a_command_is_copied_without_its_prompt(site, browser):
+    """As the copy button does it: the theme marks the block and takes what is to be seen."""
+    opened(browser, site / "start.html")
+    shown, copied = browser.execute_script(
+        "const block = [...document.querySelectorAll('code')]"
+        ".find((one) => one.innerText.includes('dladmm fit'));"
+        "const shown = block.innerText; block.setAttribute('data-md-copying', '');"
+        "return [shown, block.innerText];"
+    )
+    assert shown.startswith("$ dladmm fit iris.csv")
+    assert copied.startswith("dladmm fit iris.csv")
 
 
 def test_formulas_are_drawn_by_the_browser(site, browser):

@@ -7,7 +7,7 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
-from browsing import opened
+from browsing import REQUESTS, a_phone, in_colours, nameless, opened, poor_contrasts, tab_stops
 from evaluation_records import RECORDS
 
 from dladmm.experiments.plots import plot_picture
@@ -133,6 +133,21 @@ def test_a_phone_shows_it_without_scrolling_sideways(browser, tmp_path):
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     assert width <= 390
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_is_read_in_any_light_and_aloud_and_by_the_keyboard(scheme, browser, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text(page_of(RECORDS), encoding="utf-8")
+    with in_colours(browser, scheme), a_phone(browser):
+        opened(browser, path)
+        assert browser.execute_script(REQUESTS) == []
+        assert poor_contrasts(browser, scheme) == []
+        assert nameless(browser) == []
+        stops = tab_stops(browser)
+        assert len(stops) > 10
+        assert all(seen for _, _, seen in stops)
 
 
 @pytest.mark.skipif(

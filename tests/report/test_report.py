@@ -8,9 +8,12 @@ from browsing import (
     REQUESTS,
     a_phone,
     in_colours,
+    nameless,
     opened,
     page_width,
     poor_contrasts,
+    read_aloud,
+    tab_stops,
     without_words,
 )
 from command_line import run
@@ -18,6 +21,9 @@ from scipy import sparse
 from sklearn.datasets import load_diabetes, load_digits, make_multilabel_classification
 
 from dladmm import DLADMMClassifier, DLADMMRegressor
+from dladmm.cli.reporting import cell_text
+from dladmm.data.column_spec import ColumnSpec
+from dladmm.data.numbers import NumberText
 from dladmm.report.words import certificate_words
 
 pytestmark = [
@@ -145,6 +151,31 @@ def test_fit_writes_a_report_in_the_words_of_the_table(tmp_path, monkeypatch):
     assert re.search(r"<td>2020-01-\d\d</td>", page)
 
 
+def test_a_report_has_the_units_the_dates_and_the_dropped_columns_of_the_file(tmp_path):
+    """The network it is about is trained on columns that were read before, as plain numbers."""
+    rows = [f"M{k},${12 + k % 5}.50,{5 * (k % 3)} %,07/{1 + k % 28:02d}/2021,{k % 5 - k % 3}.5\n"
+            for k in range(60)]  # fmt: skip
+    (tmp_path / "t.csv").write_text("id,fee,off,day,y\n" + "".join(rows), encoding="utf-8")
+    done = run("fit", tmp_path / "t.csv", "--target", "y", "--out", tmp_path / "m", "--drop", "id",
+               "--report", tmp_path / "r.html", "--hidden", "8", "--max-iter", "3")  # fmt: skip
+    assert done.code == 0, done.err
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    table = page[page.index('<section id="columns"') : page.index('<section id="certificate"')]
+    assert re.search(r"mean [\d.]+ \$, deviation", table)
+    assert re.search(r"mean [\d.]+ %, deviation", table)
+    assert "written as %m/%d/%Y" in table
+    assert "<td>id</td><td></td><td>0</td><td>left out</td>" in table
+    worst = page[page.index('<section id="mistakes"') : page.index('<section id="columns"')]
+    assert re.search(r"<td>\d+ %</td>", worst)
+    assert re.search(r"<td>[\d.]+ \$</td>", worst)
+
+
+def test_a_cell_that_was_nothing_is_nothing_again_in_the_networks_precision():
+    spec = ColumnSpec("off", "number", mean=8.05, scale=9.396, written=NumberText("%"))
+    inputs = ((np.array([[0.0], [15.0], [0.25]]) - spec.mean) / spec.scale).astype(np.float32)
+    assert [cell_text(spec, one) for one in inputs] == ["0 %", "15 %", "0.25 %"]
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
@@ -179,6 +210,80 @@ def test_it_opens_in_a_browser(kind, scheme, browser, tmp_path, request):
         ".every((one) => one.querySelector('.js-line, .points path'))"
     )
     assert drawn
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["classes", "numbers"])
+def test_the_keyboard_reaches_everything_and_leaves_again(kind, browser, tmp_path, request):
+    from selenium.webdriver import Keys
+
+    path = tmp_path / "report.html"
+    path.write_text(request.getfixturevalue(kind), encoding="utf-8")
+    with a_phone(browser):
+        opened(browser, path)
+        stops = tab_stops(browser)
+        assert all(seen for _, _, seen in stops), [tag for _, tag, seen in stops if not seen]
+        reached = {element for element, _, _ in stops}
+        wanted = "nav a, summary, .modebar-btn, .wide"
+        for element in browser.find_elements("css selector", wanted):
+            hidden = "return !arguments[0].checkVisibility()"
+            assert element in reached or browser.execute_script(hidden, element)
+        assert len([tag for _, tag, _ in stops if tag == "SUMMARY"]) >= 3
+    # A link of the menu leads to its section, a fold opens, a figure is zoomed into.
+    opened(browser, path)
+    menu = browser.find_element("css selector", "nav a:last-child")
+    menu.send_keys(Keys.ENTER)
+    assert browser.execute_script("return location.hash") == "#versions"
+    fold = browser.find_element("css selector", "summary")
+    fold.send_keys(Keys.ENTER)
+    assert browser.execute_script("return arguments[0].parentElement.open", fold)
+    axis = "return document.querySelector('#curve-0').layout.xaxis.range.slice()"
+    before = browser.execute_script(axis)
+    zoom = browser.find_element("css selector", "#curve-0 [data-title='Zoom in']")
+    browser.execute_script("arguments[0].focus()", zoom)
+    browser.switch_to.active_element.send_keys(Keys.ENTER)
+    after = browser.execute_script(axis)
+    assert after[1] - after[0] < before[1] - before[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["classes", "numbers"])
+def test_it_can_be_read_aloud(kind, browser, tmp_path, request):
+    path = tmp_path / "report.html"
+    path.write_text(request.getfixturevalue(kind), encoding="utf-8")
+    opened(browser, path)
+    for fold in browser.find_elements("css selector", "details"):
+        browser.execute_script("arguments[0].open = true", fold)
+    assert nameless(browser) == []
+    found = read_aloud(browser)
+    roles = [role for role, _, _ in found]
+    assert roles.count("main") == 1
+    assert ("navigation", "Sections") in [(role, name) for role, name, _ in found]
+    assert [said["level"] for role, _, said in found if role == "heading"].count(1) == 1
+    assert browser.execute_script("return document.documentElement.lang") == "en"
+    assert browser.title.startswith("Report: ")
+    # A figure has a name, and what it shows is in a table: not its bare tick labels.
+    figures = browser.execute_script("return document.querySelectorAll('.figure').length")
+    assert len([name for role, name, _ in found if role == "group" and " by " in name]) >= 2
+    drawings = "return [...document.querySelectorAll('.main-svg')].map((one) => one.ariaHidden)"
+    assert set(browser.execute_script(drawings)) == {"true"}
+    tables = "return [...document.querySelectorAll('details table')].length"
+    assert browser.execute_script(tables) >= figures - 2  # two figures may share a table
+    heads = [name for role, name, _ in found if role == "columnheader"]
+    assert {"iteration", "training loss"} <= set(heads)
+
+
+@pytest.mark.slow
+def test_what_a_keyboard_or_a_screen_reader_misses_is_noticed(browser, tmp_path):
+    path = tmp_path / "poor.html"
+    body = (
+        '<h1>x</h1><h3>y</h3><button></button><a href="#">to</a>'
+        '<a href="#" style="outline:none">unseen</a>'
+    )
+    path.write_text(f'<!doctype html><html lang="en"><title>x</title><body>{body}</body></html>')
+    opened(browser, path)
+    assert nameless(browser) == ["button", "h1 before h3"]
+    assert [seen for _, _, seen in tab_stops(browser)] == [True, True, False]
 
 
 @pytest.mark.slow

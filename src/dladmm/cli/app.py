@@ -9,6 +9,7 @@ from dladmm._version import __version__
 from dladmm.cli import processes
 from dladmm.cli.bench import app as bench_app
 from dladmm.cli.compare import compare
+from dladmm.cli.export import export
 from dladmm.cli.fit import fit
 from dladmm.cli.inspect import inspect
 from dladmm.cli.messages import print_message, sentence
@@ -74,6 +75,7 @@ for command, line in (
     (fit, "Train a network on a table and write it to a file."),
     (predict, "Predict each row of a table with a model."),
     (inspect, "Say what a model file holds."),
+    (export, "Write a model as an ONNX file."),
     (compare, "Run methods side by side on the same rows."),
     (reproduce, "Reproduce the paper's evaluation, claim by claim."),
 ):

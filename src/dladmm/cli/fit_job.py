@@ -5,7 +5,6 @@ JAX, scikit-learn and pandas load slowly, so they are imported where they are ne
 
 from __future__ import annotations
 
-import signal
 import tempfile
 import warnings
 from contextlib import suppress
@@ -17,10 +16,11 @@ import typer
 
 from dladmm.cli.messages import echo_warnings, print_message, saving, sentence
 from dladmm.cli.options import print_json
+from dladmm.cli.training import ended_by, ending, fitted, named_network, task_sentence
 from dladmm.engine.signals import asked_to_end, interruptible
 
 if TYPE_CHECKING:
-    from dladmm.cli.loading import Reading, Source, TrainingRows
+    from dladmm.cli.loading import Reading, TrainingRows
     from dladmm.data.preprocessing import TablePreprocessor
     from dladmm.data.target import Target
 
@@ -58,18 +58,18 @@ class FitJob:
             scores: dict[str, Any] = {"train": None}
             if not self.interrupted_by:
                 scores = self.scores(estimator, reading, rows)
-            target, reading = rows.preprocessing.target, reading.read_as(rows.preprocessing)
+            learned, reading = rows.preprocessing, reading.read_as(rows.preprocessing)
             del rows  # which may be most of the memory
             if not reading.source.is_named and self.test_size > 0:
                 scores["held_out"] = None
                 ended = estimator.status_ not in BROKEN_OFF and not asked_to_end()
                 if ended and not self.interrupted_by:
                     scores["held_out"] = self.held_out(
-                        reading, target, Path(folder), first, estimator
+                        reading, learned, Path(folder), first, estimator
                     )
             self.interrupted_by = self.interrupted_by or asked_to_end()
             self.ran_out = estimator.status_ == Status.MEMORY
-        return self.record(estimator, target, scores) if first else None
+        return self.record(estimator, learned.target, scores) if first else None
 
     def load(self, folder: Path, first: bool) -> tuple[Reading, TrainingRows]:
         """The data, and the rows to train on, with what was noticed about them."""
@@ -102,19 +102,26 @@ class FitJob:
 
     def train(self, rows: TrainingRows, first: bool) -> Any:
         """A fitted estimator, saved by the first process."""
+        from dladmm.engine.processes import process_count
         from dladmm.estimators.model_files import save_model
 
         with echo_warnings(self.warnings, ignore_convergence=True) as more:
-            estimator = fitted(rows.preprocessing.target.task, rows.X, rows.y, self.settings)
+            watches = process_count() == 1
+            estimator = fitted(rows, self.settings, self.test_rows(rows) if watches else None)
             if first:
                 with saving(self.out, "the model"):
                     save_model(self.out, estimator, rows.preprocessing.to_dict())
             more.extend(ending(estimator))
         return estimator
 
+    def test_rows(self, rows: TrainingRows) -> tuple[Any, Any] | None:
+        """The test part of a named data set, as the network takes it; the first process has it."""
+        from dladmm.cli.loading import encoded
+
+        return None if rows.test is None else encoded(rows.preprocessing, rows.test)
+
     def scores(self, estimator: Any, reading: Reading, rows: TrainingRows) -> dict[str, Any]:
         """Figures on the rows that were trained on, and on the test part of a named data set."""
-        from dladmm.cli.loading import encoded
         from dladmm.cli.scoring import scored
 
         target = rows.preprocessing.target
@@ -122,24 +129,30 @@ class FitJob:
         scores: dict[str, Any] = {"train": None}
         with suppress(KeyboardInterrupt):  # the model is saved by now, and worth more
             scores["train"] = scored(estimator, target, rows.X, rows.y, known, pooled=True)
-            if rows.test is not None:
-                test = encoded(rows.preprocessing, rows.test)
+            if (test := self.test_rows(rows)) is not None:
                 scores["test"] = scored(estimator, target, *test, known)
                 self.write_page(estimator, rows.preprocessing, *test, known=known)
         return scores
 
     def held_out(
-        self, reading: Reading, target: Target, folder: Path, first: bool, model: Any
+        self,
+        reading: Reading,
+        of_model: TablePreprocessor,
+        folder: Path,
+        first: bool,
+        model: Any,
     ) -> dict[str, Any] | None:
         """Figures on rows that another network has not seen, trained on the others like the model.
 
         It comes after the model is saved, and has no checkpoint: a run that goes on goes on with
         the model, and whatever ends this leaves the model as it is.
         """
+        from dladmm.callbacks.progress import is_shown
         from dladmm.cli.scoring import scored
         from dladmm.core.results import Status
+        from dladmm.engine.processes import process_count
 
-        settings = {**self.settings, "checkpoints": None}
+        settings, target = {**self.settings, "checkpoints": None}, of_model.target
         try:
             out = reading.held_out(target, self.test_size, self.settings["random_state"])
             others = target.answered(reading.target_column) & ~out
@@ -151,26 +164,19 @@ class FitJob:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # it was said of all rows
                 rows = reading.rows(folder, settings["devices"], settings["dtype"], others)
-                estimator = fitted(target.task, rows.X, rows.y, settings)
+                X, y = reading.scored_rows(rows.preprocessing, out, folder, rows.X.dtype)
+                # In one process, of rows that fit into memory, and where somebody looks.
+                watches = is_shown() and process_count() == 1 and not reading.by_batches
+                estimator = fitted(rows, settings, (X, y) if watches else None)
                 interruptible()
                 if estimator.status_ == Status.INTERRUPTED:
                     raise KeyboardInterrupt
                 learned = rows.preprocessing.target
                 # Classes as the model has them; numbers in the scale of this network.
                 known = reading.targets(target if target.classes else learned, others)
-                X, y = reading.scored_rows(rows.preprocessing, out, folder, rows.X.dtype)
                 figures = scored(estimator, learned, X, y, known, pooled=True)
-                where = out.nonzero()[0]
-                self.write_page(
-                    estimator,
-                    rows.preprocessing,
-                    X,
-                    y,
-                    known=known,
-                    rows=where,
-                    model=model,
-                    unit=target.unit,
-                )
+                more = {"rows": out.nonzero()[0], "model": model, "of_model": of_model}
+                self.write_page(estimator, rows.preprocessing, X, y, known=known, **more)
                 return figures
         except (ValueError, OSError, MemoryError, KeyboardInterrupt) as error:
             why = sentence(error) or "interrupted; the model of all rows is saved"
@@ -189,7 +195,7 @@ class FitJob:
         known: Any,
         rows: Any = None,
         model: Any = None,
-        unit: str = "",
+        of_model: TablePreprocessor | None = None,
     ) -> None:
         """The report on these rows, where one was asked for."""
         if self.page is None:
@@ -208,8 +214,8 @@ class FitJob:
             source=self.data,
             seed=self.settings["random_state"],
             model=model,
+            of_model=of_model,
             remarks=self.warnings,
-            unit=unit,
         )
         with saving(self.page, "the report"):
             written.save(self.page)
@@ -258,71 +264,3 @@ class FitJob:
         typer.echo(f"\n{record['summary']}\n\nmodel: {record['model']}")
         if record["report"]:
             typer.echo(f"report: {record['report']}")
-
-
-def named_network(text: str, source: Source, outputs: int) -> Any:
-    """The network that --network names, for samples of the data's shape."""
-    from dladmm.network.presets import PRESETS, preset, read_network
-
-    if text.endswith(".json"):
-        return read_network(Path(text))
-    shape = source.sample_shape()
-    if shape is None or text not in PRESETS:
-        raise ValueError(
-            f"--network {text} does not fit {source.data}; expected one of {', '.join(PRESETS)} for"
-            " images or sequences, or a .json file with in_shape and layers"
-        )
-    return preset(text, shape, outputs)
-
-
-def fitted(task: str, X: Any, y: Any, settings: dict[str, Any]) -> Any:
-    """A fitted estimator; KeyboardInterrupt if it was interrupted before its first iteration."""
-    from dladmm.core.results import Status
-    from dladmm.estimators import DLADMMClassifier, DLADMMRegressor
-
-    kind = DLADMMClassifier if task == "classification" else DLADMMRegressor
-    estimator = kind(**settings, verbose=True).fit(X, y)
-    if estimator.n_iter_ == 0:
-        if estimator.status_ == Status.INTERRUPTED:
-            raise KeyboardInterrupt
-        raise ValueError(f"the training failed in its first iteration: {estimator.message_}")
-    return estimator.set_params(verbose=False)  # the bar is the command's, not the model's
-
-
-def ended_by(estimator: Any) -> int:
-    """The signal that ended the training, whichever process has heard it; 0 where none has.
-
-    The model is saved: from here on a signal interrupts at once.
-    """
-    from dladmm.core.results import Status
-    from dladmm.engine.processes import over_processes
-
-    interruptible()
-    heard = int(over_processes(asked_to_end()).max())
-    was_interrupted = estimator.status_ == Status.INTERRUPTED
-    return heard or (int(signal.SIGINT) if was_interrupted else 0)
-
-
-def ending(estimator: Any) -> list[str]:
-    """What to say about a run that did not end by itself."""
-    from dladmm.core.results import Status
-
-    if estimator.status_ == Status.INTERRUPTED:
-        return [f"interrupted after {estimator.n_iter_} iterations; the best network is kept"]
-    if estimator.status_ in (Status.DIVERGED, Status.MEMORY):
-        return [estimator.message_]
-    if estimator.status_ == Status.MAX_ITER:
-        return [f"{estimator.message_}; --max-iter allows more"]
-    return []
-
-
-def task_sentence(preprocessing: TablePreprocessor, n_rows: int, inferred: bool) -> str:
-    from dladmm.data.columns import named
-
-    target = preprocessing.target
-    what = f"{target.task} of {target.name!r}"
-    if target.classes:
-        what += f" into {len(target.classes)} classes ({named(target.classes)})"
-    how = ", inferred from the target (--task overrules it)" if inferred else ""
-    n_columns, n_inputs = len(preprocessing.columns), len(preprocessing.input_names)
-    return f"{what}{how}; {n_rows} rows, {n_columns} columns, {n_inputs} network inputs"

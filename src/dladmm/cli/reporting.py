@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
 
@@ -28,11 +29,12 @@ def table_report(
     source: str,
     seed: Any,
     model: Any = None,
+    of_model: TablePreprocessor | None = None,
     remarks: list[str] | None = None,
-    unit: str = "",
 ) -> Report:
-    """The page of `estimator` on these rows; `model` is the saved one where it is another."""
-    target, specs = preprocessing.target, preprocessing.columns
+    """The page of `estimator` on these rows; `model` is the saved one where it is another, and
+    `of_model` its preprocessing, which knows how the file's cells are written."""
+    target, specs = preprocessing.target, _as_written(preprocessing, of_model or preprocessing)
     kept = chosen(len(X))
     inputs = np.asarray(X[kept])
     starts = np.cumsum([0, *(spec.n_inputs for spec in specs)])
@@ -54,17 +56,30 @@ def table_report(
         model=model,
         title=f"{target.name} of {source}",
         target=target.name,
-        unit=unit,
+        unit=(of_model or preprocessing).target.unit,
         decode=target.decode,
         scale=target.scale,
         cells=cell,
         image_shape=(pixels, pixels) if is_image else None,
-        columns=None if is_image else columns_table(specs, preprocessing.dropped),
+        columns=None if is_image else columns_table(specs, (of_model or preprocessing).dropped),
         remarks=remarks or [],
         notes=_notes(model is not None),
         seed=seed,
     )
     return page_of(subject)
+
+
+def _as_written(
+    preprocessing: TablePreprocessor, of_model: TablePreprocessor
+) -> tuple[ColumnSpec, ...]:
+    """The columns with the units and date formats of the file, as the model has read them."""
+    known = {spec.name: spec for spec in of_model.columns}
+    return tuple(
+        replace(spec, written=known[spec.name].written, date_format=known[spec.name].date_format)
+        if spec.kind in ("number", "date") and known[spec.name].kind == spec.kind
+        else spec
+        for spec in preprocessing.columns
+    )
 
 
 def _notes(is_another: bool) -> list[str]:
@@ -112,5 +127,7 @@ def cell_text(spec: ColumnSpec, inputs: np.ndarray) -> str:
         return str(date(1970, 1, 1) + timedelta(days=round(value)))
     if spec.kind == "boolean":
         return "true" if value > 0.5 else "false"
+    # What is left of rounding in the network's precision is nothing.
+    value = round(value, 6 - math.ceil(math.log10(spec.scale)))
     unit = f" {spec.written.unit}" if spec.written and spec.written.unit else ""
-    return f"{value:.5g}{unit}"
+    return f"{value + 0.0:.5g}{unit}"

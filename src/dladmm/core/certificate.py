@@ -87,12 +87,24 @@ class Certificate:
     unit: str = "iterations"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON: no infinities or NaN."""
+        """Plain values for JSON: no infinities or NaN.
+
+        Returns
+        -------
+        dict
+            A value for each field.
+        """
         unknown = lambda value: isinstance(value, float) and not math.isfinite(value)  # noqa: E731
         return {key: None if unknown(value) else value for key, value in asdict(self).items()}
 
     def summary(self) -> str:
-        """The certificate in plain words."""
+        """The certificate in plain words.
+
+        Returns
+        -------
+        str
+            Several lines.
+        """
         lines = [f"{self.method}: {self.status} after {self.n_iter} {self.unit}"]
         lines += self._relaxed_lines() if self.has_penalties else self._restored_lines()
         lines += [f"  {name:<21} {text}" for name, text in self.theorems.items()]

@@ -1,4 +1,4 @@
-"""Rows that are not trained on: the network's score on them decides when a run ends."""
+"""Rows that are not trained on: the network's score on them is recorded, and may decide the end."""
 
 from __future__ import annotations
 
@@ -19,17 +19,22 @@ from dladmm.engine.walks import Samples
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Rows, targets and weights that a process has held out, in the precision of the run."""
+    """Rows, targets and weights that a process has held out, in the precision of the run.
+
+    `decides`: whether their score says when the run ends and which network is the best; otherwise
+    it is recorded and no more.
+    """
 
     x: Array
     y: Array
     samples: Samples
+    decides: bool = True
 
     @classmethod
-    def of(cls, arrays: Arrays, engine: Engine) -> HeldOut:
+    def of(cls, arrays: Arrays, engine: Engine, decides: bool = True) -> HeldOut:
         # Every process scores its own rows, on one device.
         x, y, weights = Engine(engine.is_jax).replicate(arrays)
-        return cls(x, y, Samples(weights))
+        return cls(x, y, Samples(weights), decides)
 
     def score(self, problem: Problem, params: Params) -> float:
         """Accuracy, or minus the loss, over the rows that every process has held out."""

@@ -43,7 +43,7 @@ class Keeper:
         self.run = run
         n_own = arrays[0].shape[0]
         self.count = _count(n_own, run)
-        rows = run.held_out
+        rows = run.judge
         held_out = None if rows is None else (rows.x, rows.y, rows.samples.weights)
         known = identity(run.method.problem, run.options, arrays, held_out, given)
         if self.count is None:

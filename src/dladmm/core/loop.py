@@ -46,6 +46,11 @@ class Run:
     held_out: HeldOut | None
     began: float  # by the clock of `time.perf_counter`
 
+    @property
+    def judge(self) -> HeldOut | None:
+        """The rows whose score decides; None where the training loss does."""
+        return self.held_out if self.held_out is not None and self.held_out.decides else None
+
     def start(self, rho: float, authors_output: bool = False) -> Start:
         """How z_L and u begin at this rho."""
         asked = self.options.dual_start
@@ -220,12 +225,13 @@ class Loop:
         score = -row["train_loss"]
         if run.held_out is not None:
             sampled = math.isfinite(score) and not self.ended
-            score = run.held_out.score(run.method.problem, launched.params) if sampled else math.nan
-            row["validation_score"] = score
+            found = run.held_out.score(run.method.problem, launched.params) if sampled else math.nan
+            row["validation_score"] = found
+            score = found if run.judge is not None else score
         at.rows.append(row)
         at.network = launched.params
         # Where the run finds its regularisers, the lowest loss is that of the weakest ones.
-        last_is_best = run.method.reweighs and run.held_out is None
+        last_is_best = run.method.reweighs and run.judge is None
         if score > at.best_score or last_is_best:
             at.best, at.best_score = launched.params, score
         progress = Progress(len(at.rows), run.options.max_iter, row, launched.params)
@@ -247,7 +253,7 @@ class Loop:
         if options.tol is None or not math.isfinite(score):
             return None
         gain = score - at.gained
-        if run.method.reweighs and run.held_out is None:
+        if run.method.reweighs and run.judge is None:
             gain = abs(gain)  # a stronger regulariser may raise the loss: that is no standstill
         if gain > options.tol * run.loss_unit:
             at.gained, at.gained_at = score, len(at.rows)

@@ -12,7 +12,7 @@ def explained(status: Status, run: Run, at: LoopState) -> str:
     if status is Status.TOL:
         if at.quiet >= options.patience:
             return f"residual and change stayed below residual_tol={options.residual_tol:g}"
-        what = "the training loss" if run.held_out is None else "the held-out score"
+        what = "the training loss" if run.judge is None else "the held-out score"
         return f"{what} gained less than tol={options.tol:g} in {options.patience} iterations"
     if status is Status.NOISE:
         return "the gradient is no larger than its own sampling noise: nothing is left to learn"

@@ -108,6 +108,11 @@ class Problem:
         ----------
         l : int
             The layer's index.
+
+        Returns
+        -------
+        bool
+            Whether it does.
         """
         return l in self.sources[l]
 
@@ -122,6 +127,11 @@ class Problem:
             The inputs.
         a : sequence of array
             What the layers before it pass on.
+
+        Returns
+        -------
+        array or tuple of array
+            As the layer reads them.
         """
         found = tuple(x if k == INPUT else a[k] for k in self.sources[l])
         return found[0] if len(found) == 1 else found
@@ -176,6 +186,11 @@ class Problem:
             Of the outputs.
         regularizer : str, Regularizer or a list
             One for all layers, or one for each.
+
+        Returns
+        -------
+        Problem
+            With random weights still to be drawn.
         """
         given = tuple(sizes) if isinstance(sizes, Iterable) else ()
         counts = [n for n in given if isinstance(n, Integral) and not isinstance(n, bool) and n > 0]
@@ -206,6 +221,11 @@ class Problem:
             Of the outputs.
         regularizer : str, Regularizer or a list
             One for all layers, or one for each.
+
+        Returns
+        -------
+        Problem
+            With random weights still to be drawn.
         """
         return cls(
             layers=tuple(layers),
@@ -228,6 +248,11 @@ class Problem:
             Of the outputs.
         regularizer : str, Regularizer or a list
             One for all layers, or one for each.
+
+        Returns
+        -------
+        Problem
+            With random weights still to be drawn.
         """
         layers, hidden, sources = network.graph
         terms = _per_layer(regularizer, len(layers), regularizers.get)

@@ -38,6 +38,7 @@ def solve(
     *,
     sample_weight: Any = None,
     validation: tuple[Any, Any, Any] | None = None,
+    validation_decides: bool = True,
     options: Options | None = None,
     params: Params | None = None,
     stream: Stream | None = None,
@@ -57,8 +58,11 @@ def solve(
     sample_weight : array or None
         How much each sample counts.
     validation : tuple or None
-        (x, y, weights or None) of rows to score the network on, which then decide when the run
-        ends and which network is the best.
+        (x, y, weights or None) of rows to score the network on, as `validation_score` in the
+        history.
+    validation_decides : bool
+        Whether their score says when the run ends and which network is the best; otherwise the
+        training loss does, as without them.
     options : Options or None
         How to solve.
     params : Params or None
@@ -105,9 +109,9 @@ def solve(
             data=method.prepare(arrays, engine),
             engine=engine,
             mass=_mass(arrays),
-            loss_unit=_loss_unit(problem, arrays) if held_out is None else 1.0,
+            loss_unit=1.0 if held_out and validation_decides else _loss_unit(problem, arrays),
             dtype=np.dtype(options.dtype),
-            held_out=None if held_out is None else HeldOut.of(held_out, engine),
+            held_out=None if held_out is None else HeldOut.of(held_out, engine, validation_decides),
             began=began,
         )
         at = _beginning(run, arrays, params, stream)
@@ -255,11 +259,18 @@ def _finished(loop: Loop, status: Status, resumed_from: int, n_samples: int) -> 
         status=status,
         message=explained(status, run, at),
         n_iter=len(at.rows),
-        history={name: [row[name] for row in at.rows] for name in (at.rows or [{}])[0]},
+        history=_history(at.rows),
         certificate=certificate,
         resumed_from=resumed_from,
         state=_without_padding(run, at.state, n_samples),
     )
+
+
+def _history(rows: list[dict[str, float]]) -> dict[str, list[float]]:
+    """One value per iteration under each name; a run that goes on may score rows that the one
+    before it did not, or the other way round."""
+    names = dict.fromkeys(name for row in rows[:1] + rows[-1:] for name in row)
+    return {name: [row.get(name, math.nan) for row in rows] for name in names}
 
 
 def _measure_last(run: Run, at: LoopState) -> None:
@@ -267,7 +278,7 @@ def _measure_last(run: Run, at: LoopState) -> None:
     real, last = evaluate_run(run.method.problem, run.data, at.network), at.rows[-1]
     last["train_loss"], last["train_accuracy"] = float(real.loss), float(real.accuracy)
     last["gap"] = last["train_loss"] - last["risk"] / run.mass
-    if run.held_out is None and -last["train_loss"] > at.best_score:
+    if run.judge is None and -last["train_loss"] > at.best_score:
         at.best = at.network
 
 

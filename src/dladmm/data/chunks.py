@@ -89,7 +89,7 @@ class TextChunks:
         self.file = text_file(path)
         self.n_rows = 0
         found: dict[str, set[str]] = {name: set() for name in self.file.header}
-        for frame in self.file.frames(TEXT_ROWS, {}):
+        for frame in self.file.frames(TEXT_ROWS, dict.fromkeys(self.file.padded, str)):
             self.n_rows += len(frame)
             for column in table_of(frame).columns:
                 if not column.missing.all():

@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dladmm.data.columns import Column, Kind, named
+from dladmm.data.columns import Column, Kind, lookalikes, named
 from dladmm.data.dates import date_formats, to_days
-from dladmm.data.numbers import NumberText, is_mark, looks_like_numbers, number_text
+from dladmm.data.numbers import NumberText, is_mark, is_padded, looks_like_numbers, number_text
 
 # One input per category: more of them would be row names, not categories.
 MOST_CATEGORIES = 100
@@ -139,6 +139,13 @@ def _fit_category(column: Column) -> ColumnSpec:
         odd = next((cell for cell in counts if not looks_like_numbers([cell])), None)
         if odd is not None:
             say(f"column {column.name!r} is taken as categories, not numbers, because of {odd!r}")
+        elif padded := next((cell for cell in counts if is_padded(cell)), None):
+            say(
+                f"column {column.name!r} has leading zeros, such as {padded!r}, and is taken as"
+                " names, not numbers"
+            )
+    if alike := lookalikes(counts):
+        say(f"column {column.name!r} {alike}")
     categories: tuple[str | None, ...] = tuple(sorted(kept))
     if column.missing.any():
         categories += (None,)

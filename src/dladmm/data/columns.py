@@ -81,6 +81,21 @@ def named(names: Iterable[Any], at_most: int = 5) -> str:
     return shown if len(names) <= at_most else f"{shown} and {len(names) - at_most} more"
 
 
+def lookalikes(names: Iterable[Any]) -> str | None:
+    """Two texts that differ in capitals and spaces only, in words; None where there are none."""
+    seen: dict[str, str] = {}
+    for name in names:
+        if not isinstance(name, str):
+            continue
+        first = seen.setdefault(" ".join(name.casefold().split()), name)
+        if first != name:
+            return (
+                f"has {first!r} and {name!r}, which differ in capitals or spaces only and are told"
+                " apart; write them alike if they mean the same"
+            )
+    return None
+
+
 def table_from_arrays(X: Any, y: Any = None) -> Table:
     """Columns x0, x1, ... of a matrix, samples as rows, and y where there is one."""
     X = np.asarray(X)

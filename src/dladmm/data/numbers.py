@@ -131,7 +131,7 @@ def number_text(
     read = {d: {c: v for c, v in found.items() if v is not None} for d, found in readings.items()}
     best = max(read, key=lambda d: len(read[d]))  # the first of equals: the file's own
     numbers = read[best]
-    if not numbers or any(re.match(r"0\d", cell.strip()) for cell in numbers):
+    if not numbers or any(map(is_padded, numbers)):
         return None
     units = {unit for _, unit in numbers.values() if unit}
     if len(units) > 1:
@@ -145,6 +145,11 @@ def number_text(
     if stray and not (few and len(numbers) > LEAST_NUMBERS):
         return None
     return NumberText(unit, None if best == decimal else best, stray)
+
+
+def is_padded(cell: str) -> bool:
+    """Whether a number begins with a zero that it does not need."""
+    return bool(re.match(r"0\d", cell.strip()))
 
 
 def looks_like_numbers(cells: Iterable[str]) -> bool:

@@ -20,10 +20,11 @@ EXCEL = (".xlsx", ".xlsm")
 SUFFIXES = (*TEXT, *EXCEL, *PARQUET, ".npz")
 
 
-def read_table(path: Path, text_columns: Collection[str] = ()) -> Table:
+def read_table(path: Path, text_columns: Collection[str] | None = None) -> Table:
     """The table in a file; ValueError in one sentence where there is none.
 
-    Cells of `text_columns` are taken as they are written, so that the category 007 stays one.
+    Cells of `text_columns` are taken as they are written, so that the category 007 stays one; by
+    default those of a text file's numbers that are filled up with zeros.
     What had to be found out about a text file is given as a UserWarning.
     """
     path = Path(path)

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from dladmm.data.columns import Column, named
+from dladmm.data.columns import Column, lookalikes, named
 from dladmm.data.dates import date_formats
 from dladmm.data.numbers import NumberText, looks_like_numbers, number_text
 
@@ -116,6 +116,8 @@ def _written(column: Column, task: str | None) -> NumberText | None:
     Hundreds of classes are not made of what may have been meant as numbers: ValueError.
     """
     cells = Counter(cell for cell in column.values if cell is not None)
+    if (task or len(cells) > MOST_CLASSES) and all(cell.strip().isdecimal() for cell in cells):
+        return NumberText()  # filled up with zeros, which are names where they are few
     written = number_text(cells, column.decimal, stray_part=0)
     if written is not None:
         numbers = _as_numbers(column, written)
@@ -212,6 +214,8 @@ def _classification(column: Column) -> Target:
             " too few to learn from",
             stacklevel=3,
         )
+    if alike := lookalikes(classes.tolist()):
+        warnings.warn(f"the target {column.name!r} {alike}", stacklevel=3)
     types: dict[str, ClassType] = {"i": "int", "u": "int", "f": "float", "b": "bool", "U": "str"}
     kind = types[labels.dtype.kind]
     return Target(column.name, "classification", class_type=kind, classes=tuple(classes.tolist()))

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from dladmm.data.numbers import is_mark
+
 SUFFIXES = (".csv", ".tsv", ".txt")
 COMPRESSED = (".gz", ".bz2", ".xz", ".zip")
 SIGNS = "$€£¥₹% \t\u00a0"
@@ -91,10 +93,15 @@ class TextFile:
         self.header = [name or f"Unnamed: {j}" for j, name in enumerate(names)]
         decimal = "." if separator == "," else _decimal(cell for row in rows[1:] for cell in row)
         self.dialect = Dialect(encoding, separator, decimal)
+        columns = ([row[j] for row in rows[1:] if j < len(row)] for j in range(len(self.header)))
+        found = zip(self.header, columns, strict=True)
+        self.padded = [name for name, cells in found if _is_padded(cells)]
 
-    def frame(self, text_columns: Collection[str] = ()) -> Any:
-        """The whole table; cells of `text_columns` as they are written."""
-        kinds = {name: str for name in text_columns if name in self.header}
+    def frame(self, text_columns: Collection[str] | None = None) -> Any:
+        """The whole table; cells of `text_columns` as they are written, by default those of numbers
+        filled up with zeros, which are names: postcodes, say."""
+        names = self.padded if text_columns is None else text_columns
+        kinds = {name: str for name in names if name in self.header}
         with self._refusals():
             return self._read(dtype=kinds)
 
@@ -219,6 +226,16 @@ def _rows(text: str, separator: str, cut: bool, spaces: bool = False) -> list[li
     except csv.Error:  # a cell longer than this reader takes: the rows before it will do
         return rows
     return rows[:-1] if cut else rows
+
+
+def _is_padded(cells: Sequence[str]) -> bool:
+    """Whether whole numbers are filled up with zeros to one length, such as 02139 and 10001."""
+    numbers = {cell.strip() for cell in cells if not is_mark(cell)}
+    return (
+        all(number.isdecimal() for number in numbers)
+        and len({len(number) for number in numbers}) == 1
+        and any(number[0] == "0" for number in numbers - {"0"})
+    )
 
 
 def _decimal(cells: Iterator[str]) -> str:

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import KW_ONLY, dataclass
 from html import escape
@@ -348,7 +348,7 @@ class DLADMMBase(BaseEstimator):
         *,
         max_iter: int,
         params: Params | None,
-        held_out: HeldOutRows | None = None,
+        validation: HeldOutRows | None = None,
         stream: Stream | None = None,
         checkpoints: "Checkpoints | None" = None,
         units: Units | None = None,
@@ -373,11 +373,11 @@ class DLADMMBase(BaseEstimator):
         X = densified(X, dtype)
         if units is None:
             units = self._units_of(problem, X, Y, sample_weight)
-        if held_out is not None:
-            x_held, y_held, weights_held = held_out
+        if validation is not None:
+            x_held, y_held, weights_held = validation
             x_held = units.inputs(densified(x_held, dtype), dtype)
             x_held = x_held.reshape(len(x_held), *problem.in_shape)
-            held_out = (x_held, units.targets(y_held), weights_held)
+            validation = (x_held, units.targets(y_held), weights_held)
         problem = dataclasses.replace(problem, loss=units.loss)
         X = units.inputs(X, dtype).reshape(len(X), *problem.in_shape)
         own_callbacks = [] if self.callbacks is None else [joined(self.callbacks)]
@@ -387,7 +387,8 @@ class DLADMMBase(BaseEstimator):
                 X,
                 units.targets(Y),
                 sample_weight=sample_weight,
-                validation=held_out,
+                validation=validation,
+                validation_decides=self.early_stopping,
                 options=options,
                 params=None if params is None else units.network_to_train(problem, params),
                 stream=stream,
@@ -408,7 +409,7 @@ class DLADMMBase(BaseEstimator):
 
     def _keep(self, problem: Problem, result: Result, units: Units, mass: float) -> None:
         scores = result.history.get("validation_score", [])
-        scored = any(map(math.isfinite, scores))
+        scored = self.early_stopping and any(map(math.isfinite, scores))
         trained = result.best_params if scored else result.params
         network = units.network_of_user(problem, trained)
         self.layers_ = problem.layers
@@ -458,12 +459,31 @@ class DLADMMBase(BaseEstimator):
         )
         self._stream = trees.map(np.asarray, result.state)
 
-    def _fit(self, X: Any, Y: np.ndarray, sample_weight: np.ndarray | None, strata: Any) -> None:
+    def _checked_validation(
+        self, validation: Any, prepared: Callable[[Any, Any], HeldOutRows]
+    ) -> HeldOutRows | None:
+        """The rows of `fit` to score on, prepared; a ValueError says that it is about them."""
+        if validation is None:
+            return None
+        if not isinstance(validation, tuple | list) or len(validation) != 2:
+            raise ValueError("validation is not valid; expected a pair (X, y)")
+        try:
+            return prepared(*validation)
+        except ValueError as error:
+            raise ValueError(f"validation: {error}") from None
+
+    def _fit(
+        self,
+        X: Any,
+        Y: np.ndarray,
+        sample_weight: np.ndarray | None,
+        strata: Any,
+        validation: HeldOutRows | None,
+    ) -> None:
         for gathered in ("_stream", "_units"):  # by calls of partial_fit
             self.__dict__.pop(gathered, None)
-        held_out = None
-        if self.early_stopping:
-            X, Y, sample_weight, held_out = self._split(X, Y, sample_weight, strata)
+        if self.early_stopping and validation is None:
+            X, Y, sample_weight, validation = self._split(X, Y, sample_weight, strata)
         warm = self.warm_start and hasattr(self, "coefs_")
         result, _ = self._train(
             X,
@@ -471,7 +491,7 @@ class DLADMMBase(BaseEstimator):
             sample_weight,
             max_iter=self.max_iter,
             params=self._params(X.shape[1], Y.shape[1]) if warm else None,
-            held_out=held_out,
+            validation=validation,
             checkpoints=self._checkpoints(),
         )
         more = {

@@ -147,6 +147,8 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
         Why the fit ended (tol, noise, max_iter, interrupted, ...), and in words.
     n_iter_, loss_curve_, loss_ : int, list, float
         As in MLPClassifier.
+    validation_scores_, best_validation_score_ : list, float
+        Of the rows held out, or given to `fit` to score on: accuracy, or minus the loss.
     classes_ : array
         The classes in order; the numbers of the labels if `multilabel_`.
     multilabel_ : bool
@@ -171,7 +173,7 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
         tags.classifier_tags.multi_label = True
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, validation: Any = None) -> Self:
         """Train on all rows; Ctrl-C keeps the best network so far.
 
         Parameters
@@ -182,6 +184,10 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
             The class of each row, or a matrix of 0 and 1 with a column for each label.
         sample_weight : array or None
             How much each row counts; 2 is a duplicate row, 0 an absent one.
+        validation : tuple or None
+            X and y of rows that are not trained on: their score is in the progress bar and in
+            `validation_scores_`. With early_stopping they decide when to end, in place of rows
+            held out.
 
         Returns
         -------
@@ -193,7 +199,13 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
         if reset:
             self._learn_classes(y, None)
         Y, weights = self._encoded(X, y, sample_weight)
-        self._fit(X, Y, weights, strata=None if self.multilabel_ else y)
+
+        def prepared(X: Any, y: Any) -> tuple[Any, np.ndarray, np.ndarray | None]:
+            X, y = self._validated_classes(X, y, reset=False)
+            return X, *self._encoded(X, y, None)
+
+        held_out = self._checked_validation(validation, prepared)
+        self._fit(X, Y, weights, strata=None if self.multilabel_ else y, validation=held_out)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -296,7 +308,9 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
             return
         unknown = np.setdiff1d(y, self.classes_)
         if unknown.size:
-            raise ValueError(f"y has the class {unknown[0]!r}; expected one of {self.classes_}")
+            raise ValueError(
+                f"y has the class {unknown.tolist()[0]!r}; expected one of {self.classes_}"
+            )
 
     def _one_hot(self, y: np.ndarray, loss: Loss) -> np.ndarray:
         if loss.multilabel:

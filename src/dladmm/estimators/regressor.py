@@ -104,6 +104,8 @@ class DLADMMRegressor(RegressorMixin, DLADMMBase):
         Why the fit ended (tol, noise, max_iter, interrupted, ...), and in words.
     n_iter_, loss_curve_, loss_ : int, list, float
         As in MLPRegressor.
+    validation_scores_, best_validation_score_ : list, float
+        Of the rows held out, or given to `fit` to score on: accuracy, or minus the loss.
 
     Examples
     --------
@@ -121,7 +123,7 @@ class DLADMMRegressor(RegressorMixin, DLADMMBase):
         tags.target_tags.multi_output = True
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, validation: Any = None) -> Self:
         """Train on all rows; Ctrl-C keeps the best network so far.
 
         Parameters
@@ -132,6 +134,10 @@ class DLADMMRegressor(RegressorMixin, DLADMMBase):
             The numbers to predict, in one column or several.
         sample_weight : array or None
             How much each row counts; 2 is a duplicate row, 0 an absent one.
+        validation : tuple or None
+            X and y of rows that are not trained on: their score is in the progress bar and in
+            `validation_scores_`. With early_stopping they decide when to end, in place of rows
+            held out.
 
         Returns
         -------
@@ -140,7 +146,12 @@ class DLADMMRegressor(RegressorMixin, DLADMMBase):
         """
         reset = not (self.warm_start and hasattr(self, "coefs_"))
         X, Y, weights = self._prepared(X, y, sample_weight, reset)
-        self._fit(X, Y, weights, strata=None)
+        is_vector = self.y_is_vector_  # whatever the y of `validation` is
+        held_out = self._checked_validation(
+            validation, lambda X, y: self._prepared(X, y, None, reset=False)
+        )
+        self.y_is_vector_: bool = is_vector
+        self._fit(X, Y, weights, strata=None, validation=held_out)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

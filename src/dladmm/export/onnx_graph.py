@@ -99,6 +99,27 @@ class GraphBuilder:
         return model
 
 
+def read_signature(path: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Inputs and outputs of an ONNX file: name, type, shape (None: rows) and meaning."""
+    graph = onnx.load(path).graph
+    inputs, outputs = (
+        [
+            {
+                "name": value.name,
+                "type": TensorProto.DataType.Name(value.type.tensor_type.elem_type).lower(),
+                "shape": [
+                    one.dim_value if one.HasField("dim_value") else None
+                    for one in value.type.tensor_type.shape.dim
+                ],
+                "meaning": value.doc_string,
+            }
+            for value in values
+        ]
+        for values in (graph.input, graph.output)
+    )
+    return inputs, outputs
+
+
 def _clip(g: GraphBuilder, z: str, low: float, high: float) -> str:
     return g.add("Clip", z, g.constant(low), g.constant(high))
 

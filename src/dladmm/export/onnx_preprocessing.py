@@ -74,7 +74,7 @@ def _one_hot(g: GraphBuilder, spec: ColumnSpec, name: str) -> str:
     codes.setdefault("", missing)
     code = g.add(
         "LabelEncoder",
-        g.input(name, STRING, 1, meaning="text; missing: the empty string"),
+        g.input(name, STRING, 1, meaning="missing: the empty string"),
         domain="ai.onnx.ml",
         keys_strings=list(codes),
         values_int64s=list(codes.values()),

@@ -24,7 +24,15 @@ class Step(nn.Module):
 
 
 class QuantizedReLU(nn.Module):
-    """f(z) = step * clip(floor(z/step + 1/2), 0, n_levels - 1); its gradient is zero."""
+    """f(z) = step * clip(floor(z/step + 1/2), 0, n_levels - 1); its gradient is zero.
+
+    Parameters
+    ----------
+    step : float
+        Between two levels.
+    n_levels : int
+        How many there are, 0 among them.
+    """
 
     def __init__(self, step: float = 0.5, n_levels: int = 5):
         super().__init__()

@@ -37,6 +37,13 @@ class Residual(nn.Module):
 
     The body ends with a layer with weights. Where its outputs have another shape than x, the
     shortcut is a Linear, or a Conv1d or Conv2d of size 1 with the strides of the whole body.
+
+    Parameters
+    ----------
+    body : nn.Sequential
+        What x goes through.
+    shortcut : nn.Module or None
+        What x goes through beside it; it is added as it is by default.
     """
 
     def __init__(self, body: nn.Sequential, shortcut: nn.Module | None = None):

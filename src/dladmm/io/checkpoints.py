@@ -95,6 +95,11 @@ class Checkpoints:
         ----------
         identity : mapping
             What a checkpoint must share with the run that goes on with it.
+
+        Returns
+        -------
+        CheckpointFolder
+            What keeps and finds checkpoints.
         """
         return CheckpointFolder(self, dict(identity))
 

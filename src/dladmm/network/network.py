@@ -67,7 +67,13 @@ class Network:
         return sum(layer.n_weights + layer.units for layer in self.graph.layers)
 
     def summary(self) -> str:
-        """A table of its nodes: what they read, their outputs, weights and bytes in float32."""
+        """A table of its nodes: what they read, their outputs, weights and bytes in float32.
+
+        Returns
+        -------
+        str
+            A line for each node.
+        """
         rows = [("node", "layer", "reads", "outputs", "weights", "bytes")]
         rows.append(("0", "input", "", _shape(self.in_shape), "0", "0"))
         graph = self.graph

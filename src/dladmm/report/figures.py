@@ -19,9 +19,37 @@ GRID = {"gridcolor": "rgba(128,128,128,0.25)", "zerolinecolor": "rgba(128,128,12
 LEGEND = {"orientation": "h", "yref": "container", "yanchor": "bottom", "y": 0}
 
 
+# What plotly leaves out: its buttons by the keyboard, and no bare tick labels for who has the page
+# read aloud, as there is a table.
+REACHABLE = """
+document.addEventListener("DOMContentLoaded", () => {
+  for (const plot of document.querySelectorAll(".js-plotly-plot")) {
+    const mark = () => {
+      for (const drawing of document.querySelectorAll(".main-svg, #js-plotly-tester"))
+        drawing.setAttribute("aria-hidden", "true");
+      for (const button of plot.querySelectorAll(".modebar-btn")) {
+        button.tabIndex = 0;
+        button.setAttribute("role", "button");
+        button.setAttribute("aria-label", button.dataset.title);
+        for (const icon of button.children) icon.setAttribute("aria-hidden", "true");
+      }
+    };
+    mark();
+    plot.on("plotly_afterplot", mark);
+  }
+});
+document.addEventListener("keydown", (event) => {
+  const button = event.target.closest(".modebar-btn");
+  if (!button || (event.key !== "Enter" && event.key !== " ")) return;
+  event.preventDefault();
+  button.click();
+});
+"""
+
+
 def library() -> str:
-    """The script that draws all figures of a page."""
-    return get_plotlyjs()
+    """The scripts that draw all figures of a page and make them reachable."""
+    return f"{get_plotlyjs()}\n;{REACHABLE}"
 
 
 def curves(panel: Panel, name: str, caption: str = "") -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -151,3 +152,8 @@ def importances(
             falls.append(whole - score(shuffled))
         found.append(Importance(name, float(np.mean(falls)), float(np.std(falls))))
     return sorted(found, key=lambda one: -one.falls)
+
+
+def columns_of(values: Any) -> np.ndarray:
+    """Values of one column or several, as a matrix."""
+    return np.asarray(values, dtype=float).reshape(len(values), -1)

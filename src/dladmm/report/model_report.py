@@ -13,10 +13,11 @@ import numpy as np
 from scipy import sparse
 
 from dladmm.io.files import write_file
-from dladmm.report import measures, sections
+from dladmm.report import measures, mistakes, sections
 from dladmm.report.figures import library
 from dladmm.report.page import Section, document, listed
 from dladmm.report.subject import Subject, chosen
+from dladmm.report.words import figure_text
 
 
 @dataclass(frozen=True)
@@ -103,12 +104,12 @@ def page_of(subject: Subject) -> Report:
     parts = [
         Section("scores", "Scores on rows it has not seen", sections.score_table(scores), "Scores"),
         Section("curves", "How the fit went", sections.fit_curves(subject.shown_model), "Curves"),
-        *sections.mistaken(subject),
+        *mistakes.mistaken(subject),
         *sections.calibrated(subject),
         Section(
             "importance", "Which columns matter", sections.importance(subject, tested), "Columns"
         ),
-        Section("mistakes", "The worst mistakes", sections.worst(subject, tested), "Mistakes"),
+        Section("mistakes", "The worst mistakes", mistakes.worst(subject, tested), "Mistakes"),
         *sections.columns_of_table(subject),
         Section("certificate", "What the fit proves", sections.certificate(subject), "Certificate"),
         Section("versions", "Settings and versions", sections.versions(subject), "Versions"),
@@ -122,7 +123,7 @@ def _lead(
     subject: Subject, scores: Sequence[measures.Score], tested: Sequence[measures.Importance]
 ) -> str:
     """The answer first: figures that stand out, and a few sentences."""
-    shown = sections.figure_text
+    shown = figure_text
     tiles = "".join(
         f'<div class="tile"><b>{shown(score.value)}</b>'
         f"<span>{escape(_in_unit(score.name, subject.unit))}<br>"

@@ -124,7 +124,9 @@ small { display: block; color: var(--soft); }
 .yes td:last-child { color: var(--yes); } .no td:last-child { color: var(--no); }
 .claims td:last-child, .claims td:first-child { white-space: nowrap; }
 details { margin: .6rem 0; } summary { cursor: pointer; padding: .3rem 0; }
-summary:focus-visible, a:focus-visible, .wide:focus-visible { outline: 2px solid var(--shade); }
+summary:focus-visible, a:focus-visible, .wide:focus-visible, .modebar-btn:focus-visible {
+  outline: 2px solid var(--shade); }
+.modebar:focus-within { opacity: 1 !important; }
 pre { overflow-x: auto; font-size: .85rem; }
 .answer li { margin: .35rem 0; }
 .tiles { display: flex; flex-wrap: wrap; gap: .8rem; padding: 0; }

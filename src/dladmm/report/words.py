@@ -54,3 +54,10 @@ def _rises(certificate: Any) -> str:
         f"rose {times}, first in {certificate.unit.removesuffix('s')} {certificate.first_rise}, at"
         f" most by {certificate.largest_rise:.2g} of its value"
     )
+
+
+def figure_text(value: float | None) -> str:
+    """Four digits, and no powers of ten where a number fits."""
+    if value is None or not math.isfinite(value):
+        return "—"
+    return f"{value:,.0f}" if 1_000 <= abs(value) < 1e9 else f"{value:.4g}"

@@ -24,19 +24,67 @@ class Regularizer:
     quadratic: ClassVar[Any] = 0.0
 
     def at(self, strength: Any) -> "Regularizer":
-        """This term where the run has found `strength`; most terms know their own."""
+        """This term where the run has found `strength`; most terms know their own.
+
+        Parameters
+        ----------
+        strength : float
+            What was found.
+
+        Returns
+        -------
+        Regularizer
+            The term with it.
+        """
         return self
 
     def value(self, W: Array) -> Array:
-        """Omega(W), a scalar; the indicator of a constraint is 0, since iterates satisfy it."""
+        """Omega(W), a scalar; the indicator of a constraint is 0, since iterates satisfy it.
+
+        Parameters
+        ----------
+        W : array
+            The weights of a layer.
+
+        Returns
+        -------
+        array
+            A number.
+        """
         return np.zeros((), W.dtype)
 
     def prox(self, V: Array, step: Array | float) -> Array:
-        """argmin_W 1/2 |W - V|^2 + step Omega(W); `step` broadcasts against W."""
+        """argmin_W 1/2 |W - V|^2 + step Omega(W); `step` broadcasts against W.
+
+        Parameters
+        ----------
+        V : array
+            Where to start from.
+        step : array or float
+            How far to go.
+
+        Returns
+        -------
+        array
+            W, shaped like V.
+        """
         return V
 
     def subgradient(self, W: Array, G: Array) -> Array:
-        """The element of G + dOmega(W) with the smallest norm."""
+        """The element of G + dOmega(W) with the smallest norm.
+
+        Parameters
+        ----------
+        W : array
+            The weights of a layer.
+        G : array
+            The gradient of everything else, shaped like W.
+
+        Returns
+        -------
+        array
+            Shaped like W; zero at a minimum.
+        """
         return G
 
 
@@ -69,7 +117,13 @@ class Quadratic(Regularizer):
 
 @dataclass(frozen=True)
 class L2(Quadratic):
-    """Omega(W) = strength/2 |W|^2."""
+    """Omega(W) = strength/2 |W|^2.
+
+    Parameters
+    ----------
+    strength : float
+        Per data set: twice the rows bear twice the strength.
+    """
 
     strength: float = 1e-4
 
@@ -94,7 +148,13 @@ class Evidence(Regularizer):
 
 @dataclass(frozen=True)
 class ElasticNet(Regularizer):
-    """Omega(W) = l1 |W|_1 + l2/2 |W|^2; its minimisers have exact zeros."""
+    """Omega(W) = l1 |W|_1 + l2/2 |W|^2; its minimisers have exact zeros.
+
+    Parameters
+    ----------
+    l1, l2 : float
+        Strengths per data set: twice the rows bear twice as much.
+    """
 
     any_unit: ClassVar[bool] = True
 
@@ -124,14 +184,28 @@ class ElasticNet(Regularizer):
 
 @dataclass(frozen=True)
 class L1(ElasticNet):
-    """Omega(W) = l1 |W|_1."""
+    """Omega(W) = l1 |W|_1.
+
+    Parameters
+    ----------
+    l1 : float
+        Strength per data set: twice the rows bear twice the strength.
+    l2 : float
+        0, else it is an ElasticNet.
+    """
 
     l2: float = 0.0
 
 
 @dataclass(frozen=True)
 class Box(Regularizer):
-    """Omega(W) = 0 if low <= W <= high in every entry, else infinity."""
+    """Omega(W) = 0 if low <= W <= high in every entry, else infinity.
+
+    Parameters
+    ----------
+    low, high : float
+        The least and the largest weight.
+    """
 
     quadratic: ClassVar[Any] = None
     low: float = -1.0
@@ -151,7 +225,13 @@ class Box(Regularizer):
 
 @dataclass(frozen=True)
 class NonNegative(Box):
-    """Omega(W) = 0 if W >= 0 in every entry, else infinity."""
+    """Omega(W) = 0 if W >= 0 in every entry, else infinity.
+
+    Parameters
+    ----------
+    low, high : float
+        0 and infinity.
+    """
 
     any_unit: ClassVar[bool] = True
 

@@ -38,27 +38,97 @@ class Activation:
         return type(self).argmin_z is not Activation.argmin_z
 
     def out_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape of f(z) of one sample, z of this shape: the same, unless f pools."""
+        """The shape of f(z) of one sample, z of this shape: the same, unless f pools.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            Of z.
+
+        Returns
+        -------
+        tuple of int
+            Of f(z).
+        """
         return shape
 
     def __call__(self, z: Array) -> Array:
-        """f(z), elementwise."""
+        """f(z), elementwise.
+
+        Parameters
+        ----------
+        z : array
+            Any numbers.
+
+        Returns
+        -------
+        array
+            f(z).
+        """
         raise TypeError(f"{type(self).__name__} does not define f")
 
     def argmin_z(self, m: Array, a: Array) -> Array:
-        """Global argmin_z (z - m)^2 + (f(z) - a)^2, elementwise."""
+        """Global argmin_z (z - m)^2 + (f(z) - a)^2, elementwise.
+
+        Parameters
+        ----------
+        m, a : array
+            What z and f(z) should be near to.
+
+        Returns
+        -------
+        array
+            z, shaped like m.
+        """
         raise TypeError(f"{type(self).__name__} does not define argmin_z")
 
     def slopes(self, z: Array) -> tuple[Array, Array]:
-        """The left and the right derivative of f at z, elementwise."""
+        """The left and the right derivative of f at z, elementwise.
+
+        Parameters
+        ----------
+        z : array
+            Where.
+
+        Returns
+        -------
+        tuple of array
+            Both derivatives, shaped like z.
+        """
         raise TypeError(f"{type(self).__name__} does not define slopes")
 
     def times_slope(self, z: Array, g: Array) -> Array:
-        """f'(z) g with the left derivative, elementwise: how a gradient passes through f."""
+        """f'(z) g with the left derivative, elementwise: how a gradient passes through f.
+
+        Parameters
+        ----------
+        z : array
+            Where.
+        g : array
+            A gradient in f(z).
+
+        Returns
+        -------
+        array
+            The gradient in z.
+        """
         return self.slopes(z)[0] * g
 
     def for_each_z(self, v: Array, z: Array) -> Array:
-        """What v says of each f(z), said of each z: the same, unless f pools."""
+        """What v says of each f(z), said of each z: the same, unless f pools.
+
+        Parameters
+        ----------
+        v : array
+            A number for each f(z).
+        z : array
+            What f was taken of.
+
+        Returns
+        -------
+        array
+            A number for each z.
+        """
         return v
 
 

@@ -35,6 +35,18 @@ class PiecewiseLinear(Activation):
         return value
 
     def straight_pieces(self, dtype: Any) -> list[Piece]:
+        """The pieces of f from left to right.
+
+        Parameters
+        ----------
+        dtype : dtype
+            Of z.
+
+        Returns
+        -------
+        list of tuple
+            Of each: slope, offset, and the least and the largest z.
+        """
         edges = (-INF, *self.knots, INF)
         return [(*piece, *ends) for piece, ends in zip(self.pieces, pairwise(edges), strict=True)]
 
@@ -65,7 +77,13 @@ class Identity(PiecewiseLinear):
 
 @dataclass(frozen=True)
 class LeakyReLU(PiecewiseLinear):
-    """f(z) = max(z, 0) + slope min(z, 0)."""
+    """f(z) = max(z, 0) + slope min(z, 0).
+
+    Parameters
+    ----------
+    slope : float
+        Of the negative half.
+    """
 
     slope: float = 0.01
 
@@ -78,7 +96,13 @@ class LeakyReLU(PiecewiseLinear):
 
 @dataclass(frozen=True)
 class ReLU(LeakyReLU):
-    """f(z) = max(z, 0). Candidates min(m, 0) and max((m + a)/2, 0); ties go to z <= 0."""
+    """f(z) = max(z, 0). Candidates min(m, 0) and max((m + a)/2, 0); ties go to z <= 0.
+
+    Parameters
+    ----------
+    slope : float
+        0, else it is a LeakyReLU.
+    """
 
     slope: float = 0.0
 
@@ -132,6 +156,18 @@ class PiecewiseConstant(Activation):
         return value
 
     def straight_pieces(self, dtype: Any) -> list[Piece]:
+        """The pieces of f from left to right.
+
+        Parameters
+        ----------
+        dtype : dtype
+            Of z.
+
+        Returns
+        -------
+        list of tuple
+            Of each: slope, offset, and the least and the largest z.
+        """
         edges = (-INF, *self.knots, INF)
         return [
             (0.0, level, low, _just_below(high, dtype))
@@ -172,7 +208,15 @@ class Sign(PiecewiseConstant):
 
 @dataclass(frozen=True)
 class QuantizedReLU(PiecewiseConstant):
-    """f(z) = step * clip(floor(z/step + 1/2), 0, n_levels - 1): ReLU rounded to a few levels."""
+    """f(z) = step * clip(floor(z/step + 1/2), 0, n_levels - 1): ReLU rounded to a few levels.
+
+    Parameters
+    ----------
+    step : float
+        Between two levels.
+    n_levels : int
+        How many there are, 0 among them.
+    """
 
     step: float = 0.5
     n_levels: int = 5

@@ -50,6 +50,13 @@ class Smooth(Activation):
     polished by a safeguarded Newton method and the best one is returned. That is the global
     minimiser for functions that bend a few times, as all usual activations; one with many minima
     (sin) can be missed where the table is coarse, from |m| or |a| of about 50 on.
+
+    Parameters
+    ----------
+    function : callable
+        f, elementwise, of arrays of JAX.
+    name : str
+        What messages call it.
     """
 
     function: Function = tanh

@@ -49,11 +49,33 @@ class Layer:
         raise self._undefined("out_shape")
 
     def expand(self, a: Array) -> Array:
-        """The rows that W is multiplied with, (N, *positions, fan_in); linear in a."""
+        """The rows that W is multiplied with, (N, *positions, fan_in); linear in a.
+
+        Parameters
+        ----------
+        a : array
+            Inputs, (N, *in_shape).
+
+        Returns
+        -------
+        array
+            The rows.
+        """
         raise self._undefined("expand")
 
     def collapse(self, rows: Array) -> Array:
-        """The adjoint of `expand`: <expand(a), rows> = <a, collapse(rows)>."""
+        """The adjoint of `expand`: <expand(a), rows> = <a, collapse(rows)>.
+
+        Parameters
+        ----------
+        rows : array
+            Shaped like what `expand` returns.
+
+        Returns
+        -------
+        array
+            Shaped like inputs, (N, *in_shape).
+        """
         raise self._undefined("collapse")
 
     @property

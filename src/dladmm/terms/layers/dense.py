@@ -11,7 +11,15 @@ from dladmm.terms.layers.base import Layer, Shape, part
 @part
 @dataclass(frozen=True)
 class Dense(Layer):
-    """p = a W^T; an input of several axes is one row of all its numbers."""
+    """p = a W^T; an input of several axes is one row of all its numbers.
+
+    Parameters
+    ----------
+    inputs : tuple of int
+        The shape of one input.
+    outputs : int
+        How many units there are.
+    """
 
     inputs: Shape
     outputs: int

@@ -36,47 +36,187 @@ class Loss:
     has_noise_level: ClassVar[bool] = False
 
     def check_targets(self, y: np.ndarray) -> None:
-        """ValueError if y, already two-dimensional and finite, does not fit this loss."""
+        """ValueError if y, already two-dimensional and finite, does not fit this loss.
+
+        Parameters
+        ----------
+        y : array
+            The targets, a row for each sample.
+        """
 
     def value(self, z: Array, y: Array) -> Array:
-        """R(z_i; y_i) for each sample i, shape (N,)."""
+        """R(z_i; y_i) for each sample i, shape (N,).
+
+        Parameters
+        ----------
+        z : array
+            The outputs, a row for each sample.
+        y : array
+            The targets, a row for each sample.
+
+        Returns
+        -------
+        array
+            A number for each sample.
+        """
         raise TypeError(f"{type(self).__name__} does not define value")
 
     def gradient(self, z: Array, y: Array) -> Array:
-        """dR/dz, shaped like z."""
+        """dR/dz, shaped like z.
+
+        Parameters
+        ----------
+        z : array
+            The outputs, a row for each sample.
+        y : array
+            The targets, a row for each sample.
+
+        Returns
+        -------
+        array
+            The gradient, shaped like z.
+        """
         raise TypeError(f"{type(self).__name__} does not define gradient")
 
     def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
-        """Both; a loss whose two share most of their work says so here."""
+        """Both; a loss whose two share most of their work says so here.
+
+        Parameters
+        ----------
+        z : array
+            The outputs, a row for each sample.
+        y : array
+            The targets, a row for each sample.
+
+        Returns
+        -------
+        tuple of array
+            What `value` and `gradient` return.
+        """
         return self.value(z, y), self.gradient(z, y)
 
     def stationarity(self, z: Array, y: Array, u: Array) -> Array:
-        """The distance of -u to dR(z), elementwise: zero where Lemma 2 holds."""
+        """The distance of -u to dR(z), elementwise: zero where Lemma 2 holds.
+
+        Parameters
+        ----------
+        z : array
+            The outputs, a row for each sample.
+        y : array
+            The targets, a row for each sample.
+        u : array
+            The dual, shaped like z.
+
+        Returns
+        -------
+        array
+            Distances, shaped like z.
+        """
         return xp.abs(self.gradient(z, y) + u)
 
     def curvature_roots(self, z: Array, y: Array) -> Array | None:
         """Vectors c_k of each sample, (N, k, outputs), with sum_k c_k c_k^T the Hessian of R in z;
-        None where R has kinks, so that no second derivative says how it bends."""
+        None where R has kinks, so that no second derivative says how it bends.
+
+        Parameters
+        ----------
+        z : array
+            The outputs, a row for each sample.
+        y : array
+            The targets, a row for each sample.
+
+        Returns
+        -------
+        array or None
+            The vectors, if the Hessian is known.
+        """
         return None
 
     def standardised(self, y: np.ndarray, weights: np.ndarray | None) -> tuple[Any, Any, Any]:
-        """(centre, scale, loss): what to train on (y - centre)/scale with, for any unit of y."""
+        """(centre, scale, loss): what to train on (y - centre)/scale with, for any unit of y.
+
+        Parameters
+        ----------
+        y : array
+            The targets, a row for each sample.
+        weights : array or None
+            How much each sample counts.
+
+        Returns
+        -------
+        tuple
+            The centre, the scale and the loss.
+        """
         return 0.0, 1.0, self
 
     def prox(self, q: Array, u: Array, y: Array, rho: Array, z: Array) -> tuple[Array, Array]:
-        """argmin_z R(z; y) + <u, z - q> + rho/2 |z - q|^2 from the start z, and iterations used."""
+        """argmin_z R(z; y) + <u, z - q> + rho/2 |z - q|^2 from the start z, and iterations used.
+
+        Parameters
+        ----------
+        q : array
+            The centre, a row for each sample.
+        u : array
+            The dual, shaped like q.
+        y : array
+            The targets, a row for each sample.
+        rho : array
+            The penalty, a number.
+        z : array
+            Where to begin.
+
+        Returns
+        -------
+        tuple of array
+            z, and how many iterations it took.
+        """
         raise TypeError(f"{type(self).__name__} does not define prox")
 
     def predict(self, z: Array) -> Array:
-        """What the network's output z stands for: probabilities, or the values themselves."""
+        """What the network's output z stands for: probabilities, or the values themselves.
+
+        Parameters
+        ----------
+        z : array
+            The outputs, a row for each sample.
+
+        Returns
+        -------
+        array
+            A row for each sample.
+        """
         return z
 
     def target_scale(self, y: np.ndarray, weights: np.ndarray | None) -> tuple[Any, Any]:
-        """The centre and the spread of what an output starts with, one each or one per output."""
+        """The centre and the spread of what an output starts with, one each or one per output.
+
+        Parameters
+        ----------
+        y : array
+            The targets, a row for each sample.
+        weights : array or None
+            How much each sample counts.
+
+        Returns
+        -------
+        tuple
+            The centre and the spread.
+        """
         return 0.0, 1.0
 
     def initial_output(self, y: Array) -> Array:
-        """The z_L a run of the authors' code starts from: +-1 for classes."""
+        """The z_L a run of the authors' code starts from: +-1 for classes.
+
+        Parameters
+        ----------
+        y : array
+            The targets, a row for each sample.
+
+        Returns
+        -------
+        array
+            z_L, shaped like y.
+        """
         return 2 * y - 1 if self.classifies else y
 
 

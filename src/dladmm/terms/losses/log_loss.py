@@ -12,7 +12,13 @@ from dladmm.terms.losses.base import Loss, wright_omega
 
 @dataclass(frozen=True)
 class LogLoss(Loss):
-    """Softmax cross-entropy R(z; y) = log sum_j exp(z_j) - <y, z> for one-hot y, H = 1/2."""
+    """Softmax cross-entropy R(z; y) = log sum_j exp(z_j) - <y, z> for one-hot y, H = 1/2.
+
+    Parameters
+    ----------
+    max_iter : int
+        The most iterations of its prox.
+    """
 
     lipschitz: ClassVar[float] = 0.5
     classifies: ClassVar[bool] = True

@@ -15,19 +15,75 @@ class Separable(Loss):
     """A loss that is a sum over outputs too: R(z; y) = sum_j R(z_j; y_j), possibly with kinks."""
 
     def pointwise(self, z: Array, y: Array) -> Array:
-        """R(z_j; y_j), elementwise."""
+        """R(z_j; y_j), elementwise.
+
+        Parameters
+        ----------
+        z : array
+            The outputs, a row for each sample.
+        y : array
+            The targets, shaped like z.
+
+        Returns
+        -------
+        array
+            A number for each output.
+        """
         raise TypeError(f"{type(self).__name__} does not define pointwise")
 
     def slopes(self, z: Array, y: Array) -> tuple[Array, Array]:
-        """The left and the right derivative of R, elementwise."""
+        """The left and the right derivative of R, elementwise.
+
+        Parameters
+        ----------
+        z : array
+            The outputs, a row for each sample.
+        y : array
+            The targets, shaped like z.
+
+        Returns
+        -------
+        tuple of array
+            Both derivatives, shaped like z.
+        """
         raise TypeError(f"{type(self).__name__} does not define slopes")
 
     def pointwise_prox(self, q: Array, u: Array, y: Array, rho: Array) -> Array:
-        """argmin_z R(z; y) + u (z - q) + rho/2 (z - q)^2, elementwise."""
+        """argmin_z R(z; y) + u (z - q) + rho/2 (z - q)^2, elementwise.
+
+        Parameters
+        ----------
+        q : array
+            The centre, a row for each sample.
+        u : array
+            The dual, shaped like q.
+        y : array
+            The targets, shaped like q.
+        rho : array
+            The penalty, a number.
+
+        Returns
+        -------
+        array
+            z, shaped like q.
+        """
         raise TypeError(f"{type(self).__name__} does not define pointwise_prox")
 
     def bend(self, z: Array, y: Array) -> Array | None:
-        """The second derivative of R, elementwise; None where R has kinks."""
+        """The second derivative of R, elementwise; None where R has kinks.
+
+        Parameters
+        ----------
+        z : array
+            The outputs, a row for each sample.
+        y : array
+            The targets, shaped like z.
+
+        Returns
+        -------
+        array or None
+            Shaped like z, if it is known.
+        """
         return None
 
     def curvature_roots(self, z: Array, y: Array) -> Array | None:
@@ -148,7 +204,13 @@ class Distance(Separable):
 
 @dataclass(frozen=True)
 class Huber(Distance):
-    """R(z; y) = d^2/2 for |d| <= delta, else delta |d| - delta^2/2, with d = z - y; H = 1."""
+    """R(z; y) = d^2/2 for |d| <= delta, else delta |d| - delta^2/2, with d = z - y; H = 1.
+
+    Parameters
+    ----------
+    delta : float
+        From where on an error counts linearly, in the unit of y.
+    """
 
     lipschitz: ClassVar[float] = 1.0
     delta: float = 1.0
@@ -176,7 +238,13 @@ class Huber(Distance):
 
 @dataclass(frozen=True)
 class Quantile(Distance):
-    """The pinball loss: R(z; y) = quantile (y - z) below y, (1 - quantile) (z - y) above; no H."""
+    """The pinball loss: R(z; y) = quantile (y - z) below y, (1 - quantile) (z - y) above; no H.
+
+    Parameters
+    ----------
+    quantile : float
+        Between 0 and 1: 0.9 has nine of ten targets below it.
+    """
 
     _weight: ClassVar[float] = 1.0
     quantile: float = 0.5
@@ -203,7 +271,13 @@ class Quantile(Distance):
 
 @dataclass(frozen=True)
 class AbsoluteError(Quantile):
-    """R(z; y) = |z - y|: twice the pinball loss of the median; no finite H."""
+    """R(z; y) = |z - y|: twice the pinball loss of the median; no finite H.
+
+    Parameters
+    ----------
+    quantile : float
+        0.5, the median.
+    """
 
     _weight: ClassVar[float] = 2.0
 
