@@ -146,7 +146,7 @@ def test_a_pickle_of_another_version_says_so(monkeypatch):
         same = pickle.loads(kept)  # the control: nothing is said
     np.testing.assert_array_equal(same.predict_proba(x), model.predict_proba(x))
     assert vars(same).keys() == vars(model).keys()
-    monkeypatch.setattr("dladmm.estimators.base.__version__", "9.0")
+    monkeypatch.setattr("dladmm.estimators.exporting.__version__", "9.0")
     with pytest.warns(
         UserWarning, match=f"was pickled by dladmm {__version__}, and this is dladmm 9"
     ):

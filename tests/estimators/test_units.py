@@ -9,7 +9,7 @@ from tolerances import FLOAT32_UNITS, UNITS
 from dladmm import DLADMMClassifier, DLADMMRegressor
 from dladmm.core.params import Params
 from dladmm.core.predict import predict_output
-from dladmm.estimators import base
+from dladmm.estimators import parameters
 from dladmm.estimators.units import Units, as_they_are, input_units, learned, share_a_unit
 from dladmm.terms.losses import losses
 from dladmm.terms.losses.separable import Huber
@@ -48,7 +48,7 @@ def test_predictions_do_not_depend_on_units(table, factors, dtype, bound):
 @pytest.fixture
 def unscaled(monkeypatch):
     """A control: rows are trained on as they are."""
-    monkeypatch.setattr(base, "learned", lambda x, y, weights, loss, *_: as_they_are(loss))
+    monkeypatch.setattr(parameters, "learned", lambda x, y, weights, loss, *_: as_they_are(loss))
 
 
 @pytest.mark.parametrize("factors", [(1e-6, 1.0), (COLUMNS, 1.0)])

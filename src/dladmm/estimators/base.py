@@ -3,37 +3,26 @@
 import dataclasses
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import KW_ONLY, dataclass
-from html import escape
-from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Self
+from numbers import Real
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dladmm._version import __version__
 from dladmm.callbacks.tracking import joined
 from dladmm.core.choice import chosen_engine
 from dladmm.core.memory import check_fits
-from dladmm.core.method import Method
 from dladmm.core.options import (
-    ACTIVATION,
-    ALPHA,
-    DEFAULTS,
-    FIXED_ALPHA,
-    HIDDEN,
-    Options,
     precision,
 )
 from dladmm.core.params import Params
 from dladmm.core.predict import predict_output
-from dladmm.core.problem import Problem, chain, sizes_of
+from dladmm.core.problem import Problem
 from dladmm.core.restored.mini_batch import Stream
 from dladmm.core.results import Result, Status
 from dladmm.core.solve import solve
@@ -41,16 +30,10 @@ from dladmm.core.validation import checked_method
 from dladmm.engine import trees
 from dladmm.engine.devices import Engine
 from dladmm.engine.processes import over_processes, process_index, refused_together
+from dladmm.estimators.parameters import Parameters
 from dladmm.estimators.posterior import posterior
 from dladmm.estimators.samples import as_rows
-from dladmm.estimators.units import Units, as_they_are, is_on_disk, learned
-from dladmm.network import Network
-from dladmm.network.graph import INPUT
-from dladmm.report.network import network_svg
-from dladmm.terms.activations import activations
-from dladmm.terms.layers import Dense, Joined, Layer
-from dladmm.terms.losses import losses
-from dladmm.terms.regularizers import L2, Evidence, Regularizer
+from dladmm.estimators.units import Units, is_on_disk
 
 if TYPE_CHECKING:
     from dladmm.io.checkpoints import Checkpoints
@@ -58,287 +41,13 @@ if TYPE_CHECKING:
 HeldOutRows = tuple[Any, np.ndarray, np.ndarray | None]  # rows, targets, weights
 
 
-# The parameters are fields: scikit-learn reads them off the __init__ that @dataclass writes.
-@dataclass(eq=False, repr=False)
-class DLADMMBase(BaseEstimator):
-    """What both estimators share: their parameters, the fit, its records, the network's output."""
-
-    hidden_layer_sizes: Any = HIDDEN
-    activation: Any = ACTIVATION
-    _: KW_ONLY
-    network: Network | None = None
-    method: str = DEFAULTS.method
-    loss: Any = "squared_error"
-    alpha: Any = ALPHA
-    regularizer: Any = None
-    rho: float | None = DEFAULTS.rho
-    nu: float = DEFAULTS.nu
-    rho_schedule: Any = DEFAULTS.rho_schedule
-    nu_schedule: Any = DEFAULTS.nu_schedule
-    step_rule: Any = DEFAULTS.step_rule
-    zl_solver: str = DEFAULTS.zl_solver
-    targets: str = DEFAULTS.targets
-    init: str = DEFAULTS.init
-    batch_size: int | str | None = DEFAULTS.batch_size
-    max_iter: int = DEFAULTS.max_iter
-    tol: float | None = DEFAULTS.tol
-    random_state: Any = None
-    warm_start: bool = False
-    early_stopping: bool = False
-    validation_fraction: float = 0.1
-    n_iter_no_change: int = DEFAULTS.patience
-    stop_at_noise: bool = DEFAULTS.stop_at_noise
-    dtype: str = DEFAULTS.dtype
-    devices: Any = None
-    engine: str = DEFAULTS.engine
-    checkpoints: Any = None
-    callbacks: Any = None
-    verbose: bool = False
+class DLADMMBase(Parameters):
+    """What both estimators share: the fit, its records, and the network's output."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-    def _repr_html_inner(self) -> str:
-        """scikit-learn's page of the parameters, and of a fitted network its layers below."""
-        return str(super()._repr_html_inner()) + self._drawn_network()
-
-    def _repr_mimebundle_(self, **given: Any) -> Any:
-        bundle = super()._repr_mimebundle_(**given)
-        if "text/html" in bundle:
-            bundle["text/html"] += self._drawn_network()
-        return bundle
-
-    def _drawn_network(self) -> str:
-        """The network and how its fit ended; nothing before a fit."""
-        if not hasattr(self, "coefs_"):
-            return ""
-        problem = self._problem_of(self.layers_)
-        names = [activations.name_of(one) or type(one).__name__ for one in problem.activations]
-        loss = losses.name_of(problem.loss) or type(problem.loss).__name__
-        drawing = network_svg(sizes_of(self.layers_), names, loss)
-        ended = f"{self.n_iter_} iterations, loss {self.loss_:.4g}: {self.message_}"
-        return f'<div style="margin-top:.5em">{drawing}<div>{escape(ended)}</div></div>'
-
-    def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {"_dladmm_version": __version__}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """From a pickle, which is of one version only; one of another is used with a warning."""
-        written = state.get("_dladmm_version", "0.1 or 0.2.0.dev0")
-        if written != __version__:
-            warnings.warn(
-                f"this {type(self).__name__} was pickled by dladmm {written}, and this is dladmm"
-                f" {__version__}: it may fail or predict otherwise; `save` and `load` keep models"
-                " for later versions",
-                stacklevel=2,
-            )
-        super().__setstate__({k: v for k, v in state.items() if k != "_dladmm_version"})
-
-    def save(self, path: Any) -> None:
-        """Write this model to one safetensors file, whole or not at all.
-
-        Parameters
-        ----------
-        path : str or path
-            Where to write it; an older file there is replaced at the end.
-        """
-        from dladmm.estimators.model_files import save_model  # which imports the estimators
-
-        save_model(path, self)
-
-    @classmethod
-    def load(cls, path: Any) -> Self:
-        """The model in a file; ModelFileError if it is damaged, foreign, newer or another kind.
-
-        Parameters
-        ----------
-        path : str or path
-            A file that `save` or `dladmm fit` wrote.
-
-        Returns
-        -------
-        estimator
-            The fitted estimator.
-        """
-        from dladmm.estimators.model_files import load_estimator
-
-        return load_estimator(path, cls)
-
-    def to_torch(self, dtype: Any = None) -> Any:
-        """The network as a PyTorch module; needs the extra `torch`.
-
-        Parameters
-        ----------
-        dtype : torch.dtype or None
-            Of its weights; theirs by default.
-
-        Returns
-        -------
-        torch.nn.Sequential
-            It returns what predict_proba, or predict, returns.
-        """
-        from dladmm.export.torch_modules import to_torch  # PyTorch is an extra
-
-        return to_torch(self, dtype)
-
-    def to_onnx(self, path: Any, preprocessing: Any = None, *, dtype: str = "float64") -> list[str]:
-        """Write the network as an ONNX file; needs the extra `onnx`.
-
-        Parameters
-        ----------
-        path : str or path
-            Where to write it.
-        preprocessing : mapping or None
-            What the command line learned about a table: the file then takes its raw columns.
-        dtype : "float64" or "float32"
-            What the file computes in.
-
-        Returns
-        -------
-        list of str
-            What ONNX cannot do, in sentences.
-        """
-        from dladmm.export.onnx import to_onnx  # onnx is an extra
-
-        return to_onnx(self, path, preprocessing, dtype=dtype)
-
-    def report(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        names: Sequence[str] | None = None,
-        image_shape: tuple[int, int] | None = None,
-        title: str = "",
-    ) -> Any:
-        """A page about this network on rows it was not trained on; needs the extra `compare`.
-
-        Scores beside a baseline, curves, confusion matrix or residuals, calibration, importance of
-        the columns, the worst mistakes, and the certificate in plain words.
-
-        Parameters
-        ----------
-        X : array or sparse matrix, rows times columns
-            Rows that were not trained on.
-        y : array
-            What is to be predicted there.
-        names : sequence of str or None
-            Of the columns; those of a frame by default.
-        image_shape : tuple or None
-            Height and width, where a row is a grey picture: the worst mistakes are then shown.
-        title : str
-            Of the page.
-
-        Returns
-        -------
-        Report
-            `html` is the page, `save(path)` writes it; a notebook shows it.
-        """
-        from dladmm.report.model_report import report  # plotly is an extra
-
-        check_is_fitted(self)
-        X = as_rows(self.network, X)
-        return report(self, X, y, names=names, image_shape=image_shape, title=title)
-
-    def _problem(
-        self, n_features: int, n_outputs: int, is_whole: bool = True, **more: Any
-    ) -> Problem:
-        """What to train: `more` are options that this fit has of its own. is_whole: whether the
-        rows are all there are, which is what the evidence is about."""
-        problem = self._problem_of(self._layers(n_features, n_outputs))
-        if self.regularizer is None and self.alpha == "evidence" and is_whole:
-            options = self._options(0, 1, "auto", **more)
-            if checked_method(problem, options).can_reweigh:
-                terms = (Evidence(),) * problem.n_layers
-                return dataclasses.replace(problem, regularizers=terms)
-        return problem
-
-    def _problem_of(self, layers: Sequence[Layer]) -> Problem:
-        if self.alpha != "evidence" and not isinstance(self.alpha, Real):
-            raise ValueError(
-                f"alpha={self.alpha!r} is not valid; expected 'evidence' or a number >= 0"
-            )
-        fixed = FIXED_ALPHA if self.alpha == "evidence" else self.alpha
-        regularizer = L2(fixed) if self.regularizer is None else self.regularizer
-        if self.network is not None:
-            return Problem.of_network(self.network, self._loss(), regularizer)
-        return Problem.of_layers(layers, self.activation, self._loss(), regularizer)
-
-    def _loss(self) -> Any:
-        """The loss to train with, which y has a say in too."""
-        return self.loss
-
-    def _units_of(self, problem: Problem, X: Any, Y: np.ndarray, weights: Any) -> Units:
-        """The units to train in; as they are where a regulariser means its numbers literally."""
-        terms = problem.regularizers
-        literal = not all(term.any_unit or type(term) is Regularizer for term in terms)
-        massless = weights is not None and not over_processes(float(weights.sum())).sum() > 0
-        if literal or massless:
-            return as_they_are(problem.loss)
-        by_column = problem.is_chain and type(problem.layers[0]) is Dense
-        skips = (
-            isinstance(layer, Joined) and layer.skips(k)
-            for layer, sources in zip(problem.layers, problem.sources, strict=True)
-            for k, source in enumerate(sources)
-            if source == INPUT
-        )
-        return learned(X, Y, weights, problem.loss, by_column, not any(skips))
-
-    def _layers(self, n_features: int, n_outputs: int) -> tuple[Layer, ...]:
-        """The hidden layers, numbers being dense ones, and a dense layer for the outputs; those of
-        the network where there is one."""
-        if self.network is not None:
-            return self._layers_of_network(self.network, n_features, n_outputs)
-        hidden = np.atleast_1d(np.asarray(self.hidden_layer_sizes, dtype=object)).tolist()
-        for size in hidden:
-            if not isinstance(size, Layer) and not (isinstance(size, Integral) and int(size) > 0):
-                raise ValueError(
-                    f"hidden_layer_sizes={self.hidden_layer_sizes!r} is not valid;"
-                    " expected positive integers, or layers"
-                )
-        return chain((n_features,), [*hidden, n_outputs])
-
-    def _layers_of_network(
-        self, network: Network, n_features: int, n_outputs: int
-    ) -> tuple[Layer, ...]:
-        if math.prod(network.in_shape) != n_features:
-            raise ValueError(
-                f"X has {n_features} numbers for each sample; expected"
-                f" {math.prod(network.in_shape)}, since network.in_shape={network.in_shape}"
-            )
-        if network.out_shape != (n_outputs,):
-            raise ValueError(
-                f"network has outputs of shape {network.out_shape}; expected ({n_outputs},) for"
-                f" this y: let it end with Dense({n_outputs})"
-            )
-        return network.graph.layers
-
-    def _method(self, n_features: int, n_outputs: int) -> Method:
-        return checked_method(self._problem(n_features, n_outputs), self._options(0, 1, "auto"))
-
-    def _options(self, seed: int, max_iter: int, dtype: str, **more: Any) -> Options:
-        return Options(
-            method=self.method,
-            rho=self.rho,
-            nu=self.nu,
-            rho_schedule=self.rho_schedule,
-            nu_schedule=self.nu_schedule,
-            step_rule=self.step_rule,
-            zl_solver=self.zl_solver,
-            targets=self.targets,
-            init=self.init,
-            **({"batch_size": self.batch_size} | more),
-            max_iter=max_iter,
-            tol=self.tol,
-            patience=self.n_iter_no_change,
-            stop_at_noise=self.stop_at_noise,
-            seed=seed,
-            dtype=dtype,
-            devices=self.devices,
-            engine=self.engine,
-        )
 
     def _train(
         self,
