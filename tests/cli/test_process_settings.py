@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from dladmm.cli import app as cli
+from dladmm.engine.devices import JAX, has_one_thread, scipys_own
 
 FIT = """
 import numpy as np
@@ -65,6 +66,17 @@ def test_a_small_fit_has_one_thread_which_a_worker_has_anyway(limits, found):
         env=without(*LIMITS) | limits, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert json.loads(ran.stdout) == [[1], found, False]
+
+
+@pytest.mark.skipif(has_one_thread() or not scipys_own().lib_controllers, reason="one thread")
+def test_while_jax_computes_scipys_library_has_one_thread_and_its_own_number_again():
+    def threads():
+        return [library.num_threads for library in scipys_own().lib_controllers]
+
+    with scipys_own().limit(limits=3):
+        with JAX.computing("float64"):
+            assert set(threads()) == {1}
+        assert set(threads()) == {3}  # also the control: the number can be another one
 
 
 # 20 MB are taken, freed and taken again; then glibc's own account of its memory is printed.

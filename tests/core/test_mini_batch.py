@@ -12,6 +12,7 @@ from dladmm.core.data import Data
 from dladmm.core.initial import initial_params
 from dladmm.core.restored import mini_batch
 from dladmm.core.restored.batches import Batches, auto_size
+from dladmm.engine.devices import NUMPY
 from dladmm.engine.walks import Samples
 from dladmm.terms.regularizers import L1, L2, Box
 
@@ -75,6 +76,15 @@ def test_memory_mapped_rows_are_read_a_batch_at_a_time(tmp_path):
 
 
 # One step.
+
+
+def test_a_batch_is_placed_before_its_step_is_launched():
+    x = np.arange(20.0).reshape(10, 2)
+    on_device = Batches(x, x, None, 4, 0)
+    in_memory = Batches(x, x, None, 4, 0, engine=NUMPY)
+    for batches, kind in ((on_device, jax.Array), (in_memory, np.ndarray)):
+        batch = batches.placed(*next(batches.epoch()))
+        assert all(isinstance(v, kind) for v in (batch.x, batch.y, batch.weights))
 
 
 def test_a_step_is_the_gradient_in_the_metric_of_the_batch():

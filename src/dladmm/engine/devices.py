@@ -54,9 +54,9 @@ class Engine:
     @contextmanager
     def computing(self, dtype: str) -> Iterator[None]:
         """While it computes in this dtype. A context, not a configuration: the caller's settings of
-        JAX, and the threads of NumPy's library, are theirs again afterwards."""
+        JAX, and the threads of NumPy's and SciPy's libraries, are theirs again afterwards."""
         if self.is_jax:
-            with load_jax().enable_x64(dtype == "float64"):
+            with self.threads(), load_jax().enable_x64(dtype == "float64"):
                 try:
                     yield
                 except RuntimeError as error:
@@ -66,11 +66,12 @@ class Engine:
             return
         reuse_freed_memory()
         # Where numbers overflow, the records of a run say so.
-        with self._threads(), np.errstate(all="ignore"):
+        with self.threads(), np.errstate(all="ignore"):
             yield
 
-    def _threads(self) -> AbstractContextManager[Any]:
-        """While NumPy's products have the threads they are worth."""
+    def threads(self) -> AbstractContextManager[Any]:
+        """While NumPy's products have the threads they are worth, and SciPy's own library one: JAX
+        factors matrices by it too, whose products it would be in the way of."""
         if has_one_thread():
             return nullcontext()
         return (blas() if self.one_thread else scipys_own()).limit(limits=1)
@@ -116,8 +117,8 @@ def has_one_thread() -> bool:
 
 @lru_cache
 def scipys_own() -> ThreadpoolController:
-    """The library that only SciPy uses, as its wheels bring it. A thread without work goes on
-    asking for it: with threads of both, NumPy's products take several times as long."""
+    """The library that only SciPy and JAX use, as SciPy's wheels bring it. A thread without work
+    goes on asking for it: the products of NumPy and JAX then take several times as long."""
     paths = [library.filepath for library in blas().lib_controllers]
     return blas().select(filepath=[path for path in paths if "scipy.libs" in path])
 

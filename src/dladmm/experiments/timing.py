@@ -9,6 +9,7 @@ import numpy as np
 
 from dladmm.core.evaluate import Evaluation
 from dladmm.core.params import Params
+from dladmm.engine.devices import JAX
 from dladmm.experiments.baselines import Trainer
 from dladmm.experiments.setup import Setup
 
@@ -41,9 +42,10 @@ def timed(trainer: Trainer, setup: Setup, count: int, with_training: bool) -> It
     clock = 0.0
     waiting: tuple[Measurement, Params] | None = None
     for _ in range(count):
-        began = time.perf_counter()
-        made = next(trainer)
-        clock += time.perf_counter() - began
+        with JAX.threads():
+            began = time.perf_counter()
+            made = next(trainer)
+            clock += time.perf_counter() - began
         if waiting is not None:
             point, params = waiting
             yield replace(point, train=made.before or setup.on_training(params))
