@@ -3,7 +3,8 @@
 With v = (W, b, z, a) before a sweep and v' after it, the next iteration begins at
 v + reach (v' - v) where L_rho is lower than at v'. p and u are those that belong to that point:
 p = A(W, a), and u = -grad R(z_L), as Lemma 2 has it after every dual step. So L_rho falls by what
-the sweep promises or by more (docs/mathematics.md).
+the sweep promises or by more (docs/mathematics.md). What reads x alone is linear in W: its p goes
+along too, and needs no product.
 """
 
 from collections.abc import Callable
@@ -12,10 +13,11 @@ from functools import partial
 from dladmm.core.data import Data
 from dladmm.core.problem import Problem
 from dladmm.core.relaxed.lagrangian import Lagrangian, lagrangian
-from dladmm.core.relaxed.state import State, products
+from dladmm.core.relaxed.state import State, product
 from dladmm.core.relaxed.step_rules import Matrix, StepRule
 from dladmm.engine import trees
 from dladmm.engine.arrays import Array, xp
+from dladmm.network.graph import INPUT
 
 
 def reach_of(problem: Problem, rule: StepRule) -> float:
@@ -33,7 +35,12 @@ def over_relaxed(
         tuple(map(further, getattr(before, kind), getattr(after, kind)))
         for kind in ("W", "b", "z", "a")
     )
-    p = products(problem, data.x, a, W)
+    p = tuple(
+        further(before.p[l], after.p[l])
+        if set(problem.sources[l]) == {INPUT}
+        else product(problem, l, data.x, a, W)
+        for l in range(problem.n_layers)
+    )
     ahead = State(W, b, z, a, p, -problem.loss.gradient(z[-1], data.y))
     at_ahead, at_after = (lagrangian(problem, data, state, rho, nu) for state in (ahead, after))
     lower: Callable[..., Array] = partial(xp.where, at_ahead.value < at_after.value)

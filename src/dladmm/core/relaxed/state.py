@@ -76,13 +76,9 @@ def state_from_params(
     return spread(data.samples, own, (EVERYWHERE, DATA), STATE)(params, data)
 
 
-def products(
-    problem: Problem, x: Array, a: Sequence[Array], W: Sequence[Array]
-) -> tuple[Array, ...]:
+def product(problem: Problem, l: int, x: Array, a: Sequence[Array], W: Sequence[Array]) -> Array:
     """p_l = A_l(W_l, what layer l reads)."""
-    inputs = [problem.inputs_of(l, x, a) for l in range(problem.n_layers)]
-    layers = zip(problem.layers, W, inputs, strict=True)
-    return tuple(layer.apply(V, read) for layer, V, read in layers)
+    return problem.layers[l].apply(W[l], problem.inputs_of(l, x, a))
 
 
 # Unused arguments are kept: the old p gives its memory to the new one, though nobody reads it.
@@ -92,6 +88,7 @@ def refreshed(problem: Problem, data: Data, rows: Rows, params: Params) -> Rows:
 
     def own(data: Data, rows: Rows, params: Params) -> Rows:
         z, a, _, u = rows
-        return z, a, products(problem, data.x, a, params.W), u
+        p = tuple(product(problem, l, data.x, a, params.W) for l in range(problem.n_layers))
+        return z, a, p, u
 
     return spread(data.samples, own, (DATA, ROWS, EVERYWHERE), ROWS)(data, rows, params)
