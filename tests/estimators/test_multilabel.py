@@ -14,7 +14,7 @@ from sklearn.utils import compute_sample_weight
 from tolerances import ROUNDING
 
 from dladmm import DLADMMClassifier
-from dladmm.estimators.classifier import balanced_over_processes
+from dladmm.estimators.labels import balanced_over_processes
 from dladmm.terms.losses import Loss
 
 pytestmark = [

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import ClassifierMixin
-from sklearn.utils import column_or_1d, compute_sample_weight
+from sklearn.utils import compute_sample_weight
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
-from dladmm.engine.processes import (
-    over_processes,
-    process_count,
-    refused_together,
-    texts_of_processes,
-)
+from dladmm.engine.processes import refused_together
 from dladmm.estimators.base import DLADMMBase
-from dladmm.terms.losses import Loss, loss_of_labels, losses
+from dladmm.estimators.labels import (
+    check_known,
+    checked_labels,
+    class_weights,
+    classes_of,
+    targets,
+)
+from dladmm.terms.losses import loss_of_labels, losses
 
 
 def _links_to_probabilities(estimator: DLADMMClassifier) -> bool:
@@ -29,23 +29,6 @@ def _links_to_probabilities(estimator: DLADMMClassifier) -> bool:
     if loss.classifies and type(loss).predict is not type(losses.get("hinge")).predict:
         return True
     raise AttributeError(f"predict_proba is not available with loss={estimator.loss!r}")
-
-
-def _classes_of_processes(own: np.ndarray) -> np.ndarray:
-    """The classes that any process has rows of."""
-    if process_count() == 1:
-        return own
-    return np.unique(
-        [name for text in texts_of_processes(json.dumps(own.tolist())) for name in json.loads(text)]
-    )
-
-
-def balanced_over_processes(classes: list[Any], y: np.ndarray) -> dict[Any, float]:
-    """The weights that "balanced" stands for, by the rows of all processes."""
-    codes = np.searchsorted(classes, y)
-    counts = over_processes(np.bincount(codes, minlength=len(classes))).sum(0)
-    weights = counts.sum() / (np.count_nonzero(counts) * np.maximum(counts, 1))
-    return dict(zip(classes, weights.tolist(), strict=True))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -243,34 +226,11 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
             self.y_is_sparse_ = sparse.issparse(y)
         y = y.toarray() if sparse.issparse(y) else y
         with refused_together():
-            if y.ndim == 1 or y.shape[1] == 1:
-                y = column_or_1d(y, warn=True)
-            check_classification_targets(y)
-            if y.ndim == 2 and not (y.dtype.kind in "biuf" and np.isin(y, (0, 1)).all()):
-                raise ValueError(
-                    f"y has {y.shape[1]} columns with values other than 0 and 1; expected one"
-                    " column of classes, or a column of 0 and 1 for each label"
-                )
-        return X, y
+            return X, checked_labels(y)
 
     def _learn_classes(self, y: np.ndarray, classes: Any) -> None:
         """Whether rows have a class or labels, and which there are."""
-        columns = over_processes(np.int32(1 if y.ndim == 1 else y.shape[1]))
-        if (columns != columns[0]).any():
-            raise ValueError(
-                f"y has {columns.min()} to {columns.max()} columns; expected the same number in"
-                " every process"
-            )
-        if y.ndim == 1:
-            known = _classes_of_processes(np.unique(y if classes is None else classes))
-        else:
-            known = np.arange(y.shape[1])
-            if classes is not None and not np.array_equal(np.unique(classes), known):
-                raise ValueError(
-                    f"classes={classes!r} does not fit y, a matrix of {len(known)} labels;"
-                    f" expected the numbers of its columns, 0 to {len(known) - 1}"
-                )
-        self.multilabel_, self.classes_ = y.ndim == 2, known
+        self.multilabel_, self.classes_ = y.ndim == 2, classes_of(y, classes)
 
     def _loss(self) -> Any:
         return loss_of_labels(losses.get(self.loss)) if self.multilabel_ else self.loss
@@ -280,63 +240,24 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Targets as the loss wants them, and sample times class weights."""
         with refused_together():
-            self._check_known(y)
+            check_known(y, self.classes_, self.multilabel_)
         loss = losses.get(self.loss)
         if not loss.classifies:
             raise ValueError(f"loss={self.loss!r} is for regression; expected one for classes")
-        Y = y.astype(np.float64) if self.multilabel_ else self._one_hot(y, loss)
+        if loss.multilabel and not self.multilabel_:
+            raise ValueError(
+                f"loss={self.loss!r} is for rows of several labels; expected a y with a column of 0"
+                " and 1 for each label, or another loss"
+            )
+        Y = targets(y, self.classes_, self.multilabel_, loss)
         if sample_weight is None and self.class_weight is None:
             return Y, None
         with refused_together():
             weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         if self.class_weight is not None:
-            weights = weights * compute_sample_weight(self._class_weight(y), y)
+            each = class_weights(self.class_weight, y, self.classes_, self.multilabel_)
+            weights = weights * compute_sample_weight(each, y)
         return Y, weights
-
-    def _check_known(self, y: np.ndarray) -> None:
-        """ValueError for classes or labels other than those of the fit this one continues."""
-        if len(self.classes_) < 2:
-            raise ValueError(f"y has one class only, {self.classes_[0]!r}; expected at least two")
-        if self.multilabel_ or y.ndim == 2:
-            expected = len(self.classes_) if self.multilabel_ else 1
-            columns = 1 if y.ndim == 1 else y.shape[1]
-            if columns != expected:
-                raise ValueError(
-                    f"y has {columns} columns; expected {expected}, as in the fit this one"
-                    " continues"
-                )
-            return
-        unknown = np.setdiff1d(y, self.classes_)
-        if unknown.size:
-            raise ValueError(
-                f"y has the class {unknown.tolist()[0]!r}; expected one of {self.classes_}"
-            )
-
-    def _one_hot(self, y: np.ndarray, loss: Loss) -> np.ndarray:
-        if loss.multilabel:
-            raise ValueError(
-                f"loss={self.loss!r} is for rows of several labels; expected a y with a column of 0"
-                " and 1 for each label, or another loss"
-            )
-        one_hot = np.eye(len(self.classes_))[np.searchsorted(self.classes_, y)]
-        return one_hot[:, 1:] if loss.one_vs_rest and len(self.classes_) == 2 else one_hot
-
-    def _class_weight(self, y: np.ndarray) -> Any:
-        """`class_weight`, "balanced" by the rows of all processes if there are several."""
-        n = len(self.classes_)
-        if self.class_weight != "balanced":
-            each = self.class_weight
-            if self.multilabel_ and not (isinstance(each, list) and len(each) == n):
-                raise ValueError(
-                    f"class_weight={each!r} does not fit y of {n} labels; expected 'balanced' or a"
-                    f" list of {n} dictionaries, one for each label"
-                )
-            return each
-        if process_count() == 1:
-            return self.class_weight
-        if self.multilabel_:
-            return [balanced_over_processes([0, 1], column) for column in y.T]
-        return balanced_over_processes(self.classes_.tolist(), y)
 
     def predict(self, X: Any) -> Any:
         """The most probable class of each row.
