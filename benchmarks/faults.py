@@ -127,7 +127,7 @@ def several_with(number: int, words: str) -> Callable[[Path, random.Random], End
     """This signal to one of the processes of a launcher, which names it."""
 
     def attempt(folder: Path, moment: random.Random) -> Ended:
-        fit = Fit(folder, "--checkpoint-every", "3", count=3).wait_for_iterations(15)
+        fit = Fit(folder, "--checkpoint-every", "3", count=3).wait_for_checkpoint()
         which, all_of_them = moment.choice("012"), children(fit)
         seconds, code, _, err = timed(fit, lambda: all_of_them[which].send_signal(number))
         return Ended(
@@ -136,7 +136,7 @@ def several_with(number: int, words: str) -> Callable[[Path, random.Random], End
                 code=code == 1,
                 sentence=f"process {which} of 3 {words}" in err,
                 nobody_left=not any(p.is_running() for p in all_of_them.values()),
-                goes_on=bool(fit.kept) and goes_on(folder, fit.kept[-1]),
+                goes_on=goes_on(folder, fit.kept[-1]),
             ),
         )
 
