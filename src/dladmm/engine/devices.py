@@ -104,6 +104,8 @@ NUMPY, JAX = Engine(False), Engine(True)
 @lru_cache
 def blas() -> ThreadpoolController:
     """The libraries that multiply matrices for NumPy and SciPy; finding them takes a moment."""
+    import scipy.linalg  # noqa: F401  or its library might come after those were found
+
     return ThreadpoolController().select(user_api="blas")
 
 
