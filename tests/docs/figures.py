@@ -307,6 +307,7 @@ def reproduce(record):
     train, test = end("fig5", "dladmm text")
     yield f"the text's ends with {train:.3f} in training and {test:.3f} in test"
     yield f"the authors' with {both('fig5', 'dladmm authors')}"
+    yield f"matrix steps it ends with {both('fig5', 'dladmm matrix')}"
     yield f"Adam ends with {both('fig5', 'adam paper', 4)}"
     yield f"Adagrad with {both('fig5', 'adagrad paper')}"
     yield f"ADMM ends with {both('fig5', 'admm')}"
@@ -314,11 +315,44 @@ def reproduce(record):
     yield f"Adadelta with {both('fig5', 'adadelta best')}"
     yield f"Restored sweeps have {both('fig5', 'restored', 4)} after 30"
     yield f"ends with {both('fig6', 'dladmm text')} (`fig6.json`"
+    yield f"matrix steps ends with {both('fig6', 'dladmm matrix')}"
     yield f"Adam ends with {both('fig6', 'adam paper')}"
     yield f"Adagrad with {both('fig6', 'adagrad paper')}"
     yield f"Adagrad ends with {both('fig6', 'adagrad best')}"
     yield f"SGD with {both('fig6', 'sgd best')}"
     yield f"Restored sweeps have {both('fig6', 'restored')}"
+
+
+def researchers(record):
+    """Trials of dlADMM, what an iteration costs by its step rules, and closed targets."""
+    trials = record("dladmm_rules.json")["trials"]
+    for name, trial in trials.items():
+        runs = trial["runs"]
+        figures = (
+            ", ".join(f"{run['loss']:.3f}" for run in runs),
+            ", ".join(f"{run['accuracy']:.1%}" for run in runs),
+            ", ".join(str(run["rises"]) for run in runs),
+        )
+        yield f"| {name.removeprefix('test: ')} | {' | '.join(figures)} |"
+    rules = record("step_rules.json")["rules"]
+    vectors, matrix, over = (rules[name] for name in ("closed-form", "matrix", "over-relaxed"))
+    yield (
+        f"matrix steps take {matrix['over_vectors']:.2f} times as long as vectors "
+        f"({matrix['seconds_per_iteration']:.2f} s to {vectors['seconds_per_iteration']:.2f} s)"
+    )
+    yield f"{over['over_vectors']:.2f} times ({over['seconds_per_iteration']:.2f} s)"
+    closed = record("closed_targets.json")
+    for targets, runs in closed["full_batch"].items():
+        figures = (
+            ", ".join(str(run["iterations"]) for run in runs),
+            ", ".join(f"{run['test_accuracy']:.1%}" for run in runs),
+            ", ".join(f"{run['last_test_accuracy']:.1%}" for run in runs),
+            *(
+                ", ".join(f"{epochs:.2f}" for epochs in closed["epochs"][data][targets])
+                for data in DATA
+            ),
+        )
+        yield f"| {targets} | {' | '.join(figures)} |"
 
 
 PAGES = {
@@ -327,4 +361,5 @@ PAGES = {
     "docs/performance.md": performance,
     "docs/scale.md": scale,
     "docs/reproduce.md": reproduce,
+    "docs/researchers.md": researchers,
 }

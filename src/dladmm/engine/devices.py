@@ -56,7 +56,7 @@ class Engine:
         """While it computes in this dtype. A context, not a configuration: the caller's settings of
         JAX, and the threads of NumPy's and SciPy's libraries, are theirs again afterwards."""
         if self.is_jax:
-            with self.threads(), load_jax().enable_x64(dtype == "float64"):
+            with self.threads(), self.precision(dtype):
                 try:
                     yield
                 except RuntimeError as error:
@@ -68,6 +68,10 @@ class Engine:
         # Where numbers overflow, the records of a run say so.
         with self.threads(), np.errstate(all="ignore"):
             yield
+
+    def precision(self, dtype: str) -> AbstractContextManager[Any]:
+        """While it computes in this dtype, which JAX has to be told."""
+        return load_jax().enable_x64(dtype == "float64") if self.is_jax else nullcontext()
 
     def threads(self) -> AbstractContextManager[Any]:
         """While NumPy's products have the threads they are worth, and SciPy's own library one: JAX

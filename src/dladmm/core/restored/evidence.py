@@ -217,5 +217,5 @@ def last_layer_covariance(problem: Problem, K: Any, strength: Any) -> np.ndarray
 
 def weigh(problem: Problem, data: Data, params: Params, risk: Array, before: Weighing) -> Weighing:
     """`found` as one program in float64, its result in the precision of the run."""
-    with Engine(is_jax(data.x)).computing("float64"):
+    with Engine(is_jax(data.x)).precision("float64"):
         return _found(problem, data, params, risk, before)
