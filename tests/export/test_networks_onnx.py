@@ -16,6 +16,7 @@ from dladmm.network import (  # noqa: E402
     Conv2D,
     Dense,
     GlobalAveragePool,
+    Masking,
     MaxPool,
     Recurrent,
     Residual,
@@ -31,6 +32,11 @@ NETWORKS = {
         Conv2D(3, (3, 2), padding="same"), "relu", MaxPool(2),
         Conv2D(4, 2, 2, padding=1, dilation=2), "tanh", AveragePool((2, 1)), Dense(3),
     ]),
+    "groups": Network((7, 6, 4), [
+        Conv2D(6, (3, 2), padding="same", groups=2), "relu", Conv2D(6, 2, groups=6), "tanh",
+        Dense(3),
+    ]),
+    "masked": Network((9, 3), [Masking(), Recurrent(4), Dense(3)]),
     "residual": Network((7, 6, 2), [
         Residual([Conv2D(3, 3, padding="same"), "relu", Conv2D(2, 3, padding="same")]), "relu",
         Residual([
@@ -59,8 +65,11 @@ class Fitted(BaseEstimator):
 def random_params(network, seed=0):
     random = np.random.default_rng(seed)
     layers = network.graph.layers
-    W = tuple(random.normal(size=layer.weight_shape) / 2 for layer in layers)
-    return Params(W, tuple(random.normal(size=layer.units) / 2 for layer in layers))
+    normal = lambda *shape: random.normal(size=shape) / 2  # noqa: E731
+    drawn = [(normal(*layer.weight_shape), normal(layer.units)) for layer in layers]
+    pairs = zip(layers, drawn, strict=True)
+    W, b = zip(*(layer.from_matrix(layer.to_matrix(*one)) for layer, one in pairs), strict=True)
+    return Params(W, b)
 
 
 def fitted(network, params=None, loss="squared_error", **more):

@@ -57,6 +57,10 @@ MODULES = {
         nn.MaxPool2d((2, 1)), nn.LeakyReLU(0.2), nn.AvgPool2d((1, 2)), nn.Flatten(),
         nn.Linear(24, 4), nn.ReLU(), nn.Linear(4, 3),
     ),
+    "groups": lambda: (
+        nn.Conv2d(2, 6, 3, padding=1, groups=2), nn.ReLU(), nn.Conv2d(6, 3, (3, 2), groups=3),
+        nn.Tanh(), nn.Flatten(), nn.Linear(75, 3),
+    ),
     "averaged": lambda: (
         nn.Conv2d(2, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 3),
     ),

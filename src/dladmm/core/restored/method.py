@@ -6,7 +6,7 @@ from functools import partial
 from math import prod
 from typing import ClassVar
 
-from dladmm.core.data import DATA, Arrays, Data, padded_data
+from dladmm.core.data import DATA, Arrays, Data, padded_data, reads_x_alone
 from dladmm.core.method import Account, Guarantee, Method, Penalties, Start, no_argmin, stacked
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
@@ -59,7 +59,7 @@ class RestoredMethod(Method):
 
     def _moments(self, rank: float = math.inf) -> int:
         """Numbers in the moments of a and r, known by so many columns."""
-        sizes = [n for layer in self.problem.layers for n in (layer.fan_in + 1, layer.units)]
+        sizes = [n for layer in self.problem.layers for n in (layer.n_columns, layer.units)]
         return sum(n * int(min(n, rank)) for n in sizes)
 
     def _bytes(self, fixed: int, block: int, itemsize: int) -> int:
@@ -71,7 +71,7 @@ class RestoredMethod(Method):
     @property
     def _weights(self) -> int:
         """Numbers in [W b] of all layers."""
-        return sum(layer.units * (layer.fan_in + 1) for layer in self.problem.layers)
+        return sum(layer.units * layer.n_columns for layer in self.problem.layers)
 
 
 @dataclass(frozen=True)
@@ -116,8 +116,8 @@ class FullBatch(RestoredMethod):
 
     def exchanged_bytes(self, itemsize: int) -> int:
         """Per trial of a step, of which one suffices nearly always: gradient and squares. The
-        moments of x are those of the start."""
-        of_x = (self.problem.layers[0].fan_in + 1) ** 2
+        moments of a layer that reads x alone are those of the start."""
+        of_x = self.problem.layers[0].n_columns ** 2 if reads_x_alone(self.problem) else 0
         return (2 * self._weights + self._moments() - of_x) * itemsize
 
     def guarantee(self, account: Account) -> Guarantee:
