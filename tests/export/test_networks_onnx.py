@@ -65,11 +65,9 @@ class Fitted(BaseEstimator):
 def random_params(network, seed=0):
     random = np.random.default_rng(seed)
     layers = network.graph.layers
-    normal = lambda *shape: random.normal(size=shape) / 2  # noqa: E731
-    drawn = [(normal(*layer.weight_shape), normal(layer.units)) for layer in layers]
-    pairs = zip(layers, drawn, strict=True)
-    W, b = zip(*(layer.from_matrix(layer.to_matrix(*one)) for layer, one in pairs), strict=True)
-    return Params(W, b)
+    drawn = [random.normal(size=(layer.units, layer.n_columns)) / 2 for layer in layers]
+    pairs = [layer.from_matrix(M) for layer, M in zip(layers, drawn, strict=True)]
+    return Params(*map(tuple, zip(*pairs, strict=True)))
 
 
 def fitted(network, params=None, loss="squared_error", **more):
@@ -229,6 +227,12 @@ def test_trained_torch_modules_give_the_same_through_onnx(tmp_path):
             assert np.abs(out - module(x).numpy()).max() < AGREEMENT
         # Control: before it was trained it had other outputs.
         assert np.abs(out - before).max() > 100 * AGREEMENT
+
+
+def test_two_masked_recurrences_are_refused(tmp_path):
+    network = Network((9, 3), [Masking(), Recurrent(4, states="all"), Recurrent(4), Dense(3)])
+    with pytest.raises(ValueError, match="both masked, cannot be exported to ONNX; expected one"):
+        to_onnx(fitted(network), tmp_path / "model.onnx")
 
 
 def test_a_layer_of_another_kind_is_refused_by_its_name(tmp_path):
