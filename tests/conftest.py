@@ -69,9 +69,17 @@ def omega():
         "l1": lambda w: 1e-4 * np.abs(w),
         "l2": lambda w: 1e-4 / 2 * w**2,
         "elastic_net": lambda w: 1e-4 * np.abs(w) + 1e-4 / 2 * w**2,
+        "group_lasso": lambda w: 1e-4 * np.abs(w),  # of rows that have this one entry
         "non_negative": lambda w: inside(w, 0.0, np.inf),
         "box": lambda w: inside(w, -1.0, 1.0),
     }
+
+
+@pytest.fixture(scope="session")
+def omega_of_rows(omega):
+    """Omega of each row of a matrix."""
+    by_entry = {name: lambda W, f=f: f(W).sum(axis=1) for name, f in omega.items()}
+    return by_entry | {"group_lasso": lambda W: 1e-4 * np.linalg.norm(W, axis=1)}
 
 
 @pytest.fixture(autouse=True, scope="module")

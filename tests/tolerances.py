@@ -44,6 +44,9 @@ DRIFT_SAVED = 1.5  # least factor by which refreshing reduces that drift; 2.4 wa
 RUNNING_PRODUCTS = 1e-9  # relative; L_rho from products that ran 200 float64 iterations
 INNER_PROX = 0.2  # relative; the share of a model's decrease that a few inner steps may miss
 ESTIMATED_MEMORY = 0.03  # relative; what the memory formula leaves out at 9,000 samples
+MOST_ESTIMATED_OF_PATCHES = (
+    1.5  # ratio; the same of networks with positions, in three fitted factors
+)
 MOST_ESTIMATED = 1.25  # ratio; how far above the compiler's account the memory formula may be
 FLOAT32_ROUNDING = 1e-6  # relative and absolute; eight roundings of numbers of size one
 

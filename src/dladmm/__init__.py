@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from dladmm.network import Dense as Dense
     from dladmm.network import Flatten as Flatten
     from dladmm.network import GlobalAveragePool as GlobalAveragePool
+    from dladmm.network import Masking as Masking
     from dladmm.network import MaxPool as MaxPool
     from dladmm.network import Network as Network
     from dladmm.network import Recurrent as Recurrent
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from dladmm.terms.regularizers import L2 as L2
     from dladmm.terms.regularizers import Box as Box
     from dladmm.terms.regularizers import ElasticNet as ElasticNet
+    from dladmm.terms.regularizers import GroupLasso as GroupLasso
     from dladmm.terms.regularizers import NonNegative as NonNegative
     from dladmm.terms.regularizers import Regularizer as Regularizer
     from dladmm.terms.regularizers import regularizers as regularizers
@@ -116,6 +118,7 @@ _TERMS = {
         "Dense",
         "Flatten",
         "GlobalAveragePool",
+        "Masking",
         "MaxPool",
         "Network",
         "Recurrent",
@@ -139,6 +142,7 @@ _TERMS = {
     "dladmm.terms.regularizers": (
         "Box",
         "ElasticNet",
+        "GroupLasso",
         "L1",
         "L2",
         "NonNegative",

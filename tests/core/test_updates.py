@@ -38,6 +38,9 @@ PROX = {
     "l2": lambda V, step: V / (1 + 1e-4 * step),
     "l1": lambda V, step: V - np.clip(V, -1e-4 * step, 1e-4 * step),
     "elastic_net": lambda V, step: (V - np.clip(V, -1e-4 * step, 1e-4 * step)) / (1 + 1e-4 * step),
+    "group_lasso": lambda V, step: (
+        V * np.maximum(1 - 1e-4 * step / np.linalg.norm(V, axis=1, keepdims=True), 0)
+    ),
     "box": lambda V, step: np.minimum(np.maximum(V, -1.0), 1.0),
     "non_negative": lambda V, step: np.where(V > 0, V, 0.0),
 }
@@ -238,13 +241,13 @@ def test_theta_is_the_smallest_accepted_one_where_omega_is_a_ridge(name, samples
 
 
 @each_regularizer
-def test_the_new_W_minimises_the_majoriser_plus_omega(name, omega, rng):
+def test_the_new_W_minimises_the_majoriser_plus_omega(name, omega_of_rows, rng):
     case = make_case(rng)
     W, _, _ = take_W_step(case, name)
     theta = smallest_theta(case, name)
 
     def objective(W):
-        return majoriser(case, W, theta) + omega[name](W).sum(1)
+        return majoriser(case, W, theta) + omega_of_rows[name](W)
 
     lowest = objective(W)
     assert np.isfinite(lowest).all()
@@ -266,10 +269,10 @@ def test_p_follows_the_new_W(name, rule, rng):
 
 @each_rule
 @each_regularizer
-def test_no_W_step_raises_phi_plus_omega(name, rule, omega, rng):
+def test_no_W_step_raises_phi_plus_omega(name, rule, omega_of_rows, rng):
     case = make_case(rng)
     W, _, _ = take_W_step(case, name, RULES[rule])
-    before, after = (case.phi(V).sum() + omega[name](V).sum() for V in (case.W, W))
+    before, after = (case.phi(V).sum() + omega_of_rows[name](V).sum() for V in (case.W, W))
     assert after < before
 
 
@@ -403,12 +406,12 @@ def test_zero_gradients_give_no_a_step_and_no_nan(rule, rng):
 
 
 @each_rule
-@pytest.mark.parametrize("name", ["l1", "l2", "elastic_net"])
-def test_omega_still_shrinks_W_where_phi_has_zero_gradient(name, rule, omega, rng):
+@pytest.mark.parametrize("name", ["l1", "l2", "elastic_net", "group_lasso"])
+def test_omega_still_shrinks_W_where_phi_has_zero_gradient(name, rule, omega_of_rows, rng):
     case = make_case(rng)
     case = case._replace(t=case.p + case.b)
     W, p, record = take_W_step(case, name, RULES[rule])
-    before, after = (case.phi(V).sum() + omega[name](V).sum() for V in (case.W, W))
+    before, after = (case.phi(V).sum() + omega_of_rows[name](V).sum() for V in (case.W, W))
     assert int(record.exhausted) == 0
     assert after < before
     np.testing.assert_allclose(p, case.a @ W.T, rtol=ROUNDING, atol=ROUNDING)
@@ -450,8 +453,8 @@ def test_a_tiny_W_step_in_float32_is_the_float64_step(name, rule, rng):
         exact, _, exact_record = take_W_step(on_W, name, RULES[rule])
     assert int(record.exhausted) == int(exact_record.exhausted) == 0
     assert np.linalg.norm(W - exact) <= FLOAT32_STEP * np.linalg.norm(exact)
-    # l1/c = 100 holds every entry at zero against gradients of 1e-11.
-    assert (np.linalg.norm(exact) > 1e-13) == (name not in ("l1", "elastic_net"))
+    # A strength/c of 100 holds every entry at zero against gradients of 1e-11.
+    assert (np.linalg.norm(exact) > 1e-13) == (name not in ("l1", "elastic_net", "group_lasso"))
 
 
 @pytest.mark.float32

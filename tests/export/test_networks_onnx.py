@@ -16,6 +16,7 @@ from dladmm.network import (  # noqa: E402
     Conv2D,
     Dense,
     GlobalAveragePool,
+    Masking,
     MaxPool,
     Recurrent,
     Residual,
@@ -31,6 +32,11 @@ NETWORKS = {
         Conv2D(3, (3, 2), padding="same"), "relu", MaxPool(2),
         Conv2D(4, 2, 2, padding=1, dilation=2), "tanh", AveragePool((2, 1)), Dense(3),
     ]),
+    "groups": Network((7, 6, 4), [
+        Conv2D(6, (3, 2), padding="same", groups=2), "relu", Conv2D(6, 2, groups=6), "tanh",
+        Dense(3),
+    ]),
+    "masked": Network((9, 3), [Masking(), Recurrent(4), Dense(3)]),
     "residual": Network((7, 6, 2), [
         Residual([Conv2D(3, 3, padding="same"), "relu", Conv2D(2, 3, padding="same")]), "relu",
         Residual([
@@ -59,8 +65,9 @@ class Fitted(BaseEstimator):
 def random_params(network, seed=0):
     random = np.random.default_rng(seed)
     layers = network.graph.layers
-    W = tuple(random.normal(size=layer.weight_shape) / 2 for layer in layers)
-    return Params(W, tuple(random.normal(size=layer.units) / 2 for layer in layers))
+    drawn = [random.normal(size=(layer.units, layer.n_columns)) / 2 for layer in layers]
+    pairs = [layer.from_matrix(M) for layer, M in zip(layers, drawn, strict=True)]
+    return Params(*map(tuple, zip(*pairs, strict=True)))
 
 
 def fitted(network, params=None, loss="squared_error", **more):
@@ -220,6 +227,12 @@ def test_trained_torch_modules_give_the_same_through_onnx(tmp_path):
             assert np.abs(out - module(x).numpy()).max() < AGREEMENT
         # Control: before it was trained it had other outputs.
         assert np.abs(out - before).max() > 100 * AGREEMENT
+
+
+def test_two_masked_recurrences_are_refused(tmp_path):
+    network = Network((9, 3), [Masking(), Recurrent(4, states="all"), Recurrent(4), Dense(3)])
+    with pytest.raises(ValueError, match="both masked, cannot be exported to ONNX; expected one"):
+        to_onnx(fitted(network), tmp_path / "model.onnx")
 
 
 def test_a_layer_of_another_kind_is_refused_by_its_name(tmp_path):

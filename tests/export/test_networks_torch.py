@@ -17,6 +17,7 @@ from dladmm.network import (  # noqa: E402
     Conv2D,
     Dense,
     GlobalAveragePool,
+    Masking,
     MaxPool,
     Recurrent,
     Residual,
@@ -56,6 +57,10 @@ MODULES = {
         nn.Conv2d(2, 3, (3, 2), stride=(2, 1), padding=(1, 2), dilation=(1, 2)),
         nn.MaxPool2d((2, 1)), nn.LeakyReLU(0.2), nn.AvgPool2d((1, 2)), nn.Flatten(),
         nn.Linear(24, 4), nn.ReLU(), nn.Linear(4, 3),
+    ),
+    "groups": lambda: (
+        nn.Conv2d(2, 6, 3, padding=1, groups=2), nn.ReLU(), nn.Conv2d(6, 3, (3, 2), groups=3),
+        nn.Tanh(), nn.Flatten(), nn.Linear(75, 3),
     ),
     "averaged": lambda: (
         nn.Conv2d(2, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 3),
@@ -181,6 +186,9 @@ NETWORKS = {
         Conv2D(3, (3, 2), padding="same"), "relu", MaxPool(2), Conv2D(4, 2, strides=2, padding=1),
         "tanh", Dense(3),
     ]),
+    "groups": Network((7, 6, 4), [
+        Conv2D(6, (3, 2), padding=1, groups=2), "relu", Conv2D(3, 2, groups=3), "tanh", Dense(3),
+    ]),
     "residual": Network((7, 6, 2), [
         Residual([Conv2D(3, 3, padding="same"), "relu", Conv2D(2, 3, padding="same")]), "relu",
         Residual([
@@ -202,8 +210,22 @@ NETWORKS = {
 def params_of(network, seed=0):
     random = np.random.default_rng(seed)
     layers = network.graph.layers
-    W = tuple(random.normal(size=layer.weight_shape) / 2 for layer in layers)
-    return Params(W, tuple(random.normal(size=layer.units) / 2 for layer in layers))
+    drawn = [random.normal(size=(layer.units, layer.n_columns)) / 2 for layer in layers]
+    pairs = [layer.from_matrix(M) for layer, M in zip(layers, drawn, strict=True)]
+    return Params(*map(tuple, zip(*pairs, strict=True)))
+
+
+def test_one_masked_recurrence_goes_to_torch_and_two_are_refused():
+    layers = [Masking(), Recurrent(4), Dense(3)]
+    problem = Problem.of_network(Network((9, 3), layers))
+    params, x = params_of(Network((9, 3), layers)), RNG.normal(size=(5, 9, 3))
+    x[:, :4] = 0  # before the sequences
+    module = nn.Sequential(*modules_of_problem(problem, params, torch.float64))
+    found = module(torch.tensor(x)).detach().numpy()
+    np.testing.assert_allclose(found, forward(problem, params, x), atol=1e-10)
+    two = Network((9, 3), [Masking(), Recurrent(4, states="all"), Recurrent(4), Dense(3)])
+    with pytest.raises(ValueError, match="both masked, has no PyTorch module; expected one"):
+        modules_of_problem(Problem.of_network(two), params_of(two))
 
 
 @pytest.mark.parametrize("name", NETWORKS)

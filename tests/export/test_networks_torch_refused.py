@@ -28,7 +28,6 @@ class Turned(ours.Residual):
 CONV, LINEAR = nn.Conv2d(2, 3, 3), nn.Linear(4, 3)
 RNN = {"batch_first": True}
 REFUSED = [
-    (IMAGES, [nn.Conv2d(2, 4, 3, groups=2)], r"layer 0 \(Conv2d.*groups=2; expected groups=1"),
     (IMAGES, [nn.Conv2d(2, 4, 3, padding=1, padding_mode="reflect")], "padding_mode='reflect'"),
     (IMAGES, [nn.Conv2d(2, 4, 3, bias=False)], "bias=False; expected bias=True"),
     (IMAGES, [nn.Conv2d(2, 4, 9), nn.Flatten(), LINEAR], r"0 \(Conv2d.*window of \(9, 9\)"),

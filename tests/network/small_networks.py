@@ -1,5 +1,7 @@
 """Small networks of every kind, for the tests that hold for all of them."""
 
+import numpy as np
+
 from dladmm.network import (
     AveragePool,
     Conv1D,
@@ -7,6 +9,7 @@ from dladmm.network import (
     Dense,
     Flatten,
     GlobalAveragePool,
+    Masking,
     MaxPool,
     Network,
     Recurrent,
@@ -33,6 +36,12 @@ RESIDUAL = Network(
 )
 RECURRENT = Network((5, 2), [Recurrent(4, "relu"), Dense(3)])
 STACKED = Network((5, 2), [Recurrent(4, states="all"), Recurrent(3, "tanh"), Dense(3)])
+MASKED = Network((5, 3), [Masking(), Recurrent(4, "relu", states="all"), Recurrent(3), Dense(3)])
+GROUPED = Network(
+    (6, 5, 4),
+    [Conv2D(6, 3, padding="same", groups=2), "relu", MaxPool(2), Conv2D(3, 2, groups=3), "relu",
+     Dense(3)],
+)  # fmt: skip
 SKIPS = Network((4,), [Residual([Dense(5), "tanh", Dense(4)]), "relu", Dense(3)])
 
 NETWORKS = {
@@ -42,5 +51,17 @@ NETWORKS = {
     "residual": RESIDUAL,
     "recurrent": RECURRENT,
     "stacked": STACKED,
+    "grouped": GROUPED,
+    "masked": MASKED,
     "skips": SKIPS,
 }
+
+
+def samples_of(network, rng, n):
+    """Random samples; sequences of all lengths where the network masks them."""
+    x = rng.normal(size=(n, *network.in_shape))
+    if isinstance(network.layers[0], Masking):
+        steps = network.in_shape[0]
+        x[..., -1] = 1
+        x[np.arange(steps) < np.arange(n)[:, None] % steps] = 0
+    return x

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_networks import CNN, NETWORKS, RECURRENT, RESIDUAL
+from small_networks import CNN, NETWORKS, RECURRENT, RESIDUAL, samples_of
 from tolerances import EXACT_STEP, LAGRANGIAN_RISE
 
 from dladmm import Checkpoints, Options, Params, Problem, solve
@@ -22,7 +22,7 @@ LOCAL = {"dtype": "float64", "engine": "numpy", "tol": None}
 
 def drawn(network, seed=0, n=N):
     rng = np.random.default_rng(seed)
-    return rng.normal(size=(n, *network.in_shape)), np.eye(3)[rng.integers(0, 3, n)]
+    return samples_of(network, rng, n), np.eye(3)[rng.integers(0, 3, n)]
 
 
 def network_and_gradient(name):
@@ -35,8 +35,9 @@ def network_and_gradient(name):
     pairs = zip(problem.layers, point.targets, point.inputs, strict=True)
     found = [layer.from_matrix(layer.gradient_matrix(r, a, None)) for layer, r, a in pairs]
     value = lambda p: jnp.sum(problem.loss.value(forward(problem, p, jnp.asarray(x)), y))  # noqa: E731
-    expected = jax.grad(value)(params)
-    return problem, start, found, list(zip(*expected, strict=True))
+    blocks = zip(problem.layers, *jax.grad(value)(params), strict=True)
+    expected = [layer.from_matrix(layer.to_matrix(G, g)) for layer, G, g in blocks]
+    return problem, start, found, expected
 
 
 @each_network
@@ -77,7 +78,9 @@ def largest_rise(result):
 
 
 @pytest.mark.parametrize("rule", ["closed-form", "matrix", "over-relaxed"])
-@pytest.mark.parametrize("name", ["cnn", "pooled", "residual", "recurrent", "skips"])
+@pytest.mark.parametrize(
+    "name", ["cnn", "pooled", "grouped", "residual", "recurrent", "masked", "skips"]
+)
 def test_dladmm_descends_in_every_iteration(name, rule):
     result = relaxed_run(NETWORKS[name], rule)
     assert result.n_iter == 200
@@ -97,7 +100,7 @@ def test_a_step_that_forgets_a_reader_does_not_descend(network, monkeypatch):
     assert largest_rise(relaxed_run(network, "closed-form", 50)) > 1e-3
 
 
-@pytest.mark.parametrize("name", ["cnn", "residual", "recurrent"])
+@pytest.mark.parametrize("name", ["cnn", "residual", "recurrent", "masked"])
 def test_running_products_are_those_of_the_state(name):
     """p is changed along with W and a, never computed anew within a sweep."""
     problem = Problem.of_network(NETWORKS[name])
@@ -123,7 +126,7 @@ def test_restored_sweeps_never_raise_the_loss(name):
     assert result.certificate.rises == 0
 
 
-@pytest.mark.parametrize("name", ["cnn", "residual", "recurrent"])
+@pytest.mark.parametrize("name", ["cnn", "grouped", "residual", "recurrent", "masked"])
 def test_mini_batches_learn(name):
     network = NETWORKS[name]
     x, y = drawn(network)
@@ -132,7 +135,7 @@ def test_mini_batches_learn(name):
     assert losses[-1] < 0.8 * losses[0]
 
 
-@pytest.mark.parametrize("name", ["cnn", "pooled", "residual", "skips"])
+@pytest.mark.parametrize("name", ["cnn", "pooled", "grouped", "residual", "skips"])
 def test_closed_targets_need_no_derivative(name):
     network = NETWORKS[name]
     x, y = drawn(network)
@@ -144,7 +147,7 @@ def test_closed_targets_need_no_derivative(name):
 
 
 @pytest.mark.parametrize("method", ["restored", "dladmm"])
-@pytest.mark.parametrize("name", ["cnn", "residual", "recurrent"])
+@pytest.mark.parametrize("name", ["cnn", "grouped", "residual", "recurrent", "masked"])
 def test_both_engines_agree(name, method):
     network = NETWORKS[name]
     x, y = drawn(network)

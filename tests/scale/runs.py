@@ -19,11 +19,27 @@ METHODS = {
     "batches": {"method": "restored", "batch_size": 64},
 }
 N, SIZES, ITERATIONS = 1009, (6, 8, 3), 50  # a prime: no number of devices divides it
+GRAPHS = ("cnn", "residual", "recurrent", "masked")
 
 
-def problem_and_rows(n=N):
+def network_of(name):
+    """A small network of a kind. Smooth, as dense ones are here."""
+    from dladmm import AveragePool, Conv2D, Dense, Masking, Network, Recurrent, Residual
+
+    same = Conv2D(2, 3, padding="same")
+    return {
+        "cnn": lambda: Network((5, 4, 1), [Conv2D(3, 2), "tanh", AveragePool(2), Dense(3)]),
+        "residual": lambda: Network((4, 3, 1), [same, "tanh", Residual([same]), "tanh", Dense(3)]),
+        "recurrent": lambda: Network((4, 2), [Recurrent(4), Dense(3)]),
+        "masked": lambda: Network((4, 3), [Masking(), Recurrent(4), Dense(3)]),
+    }[name]()
+
+
+def problem_and_rows(n=N, network=None):
     from dladmm import Problem
 
+    if network is not None:
+        return of_network(n, network)
     rng = np.random.default_rng(7)
     x = rng.normal(size=(n, SIZES[0]))
     labels = (np.abs(x[:, 0]) + x[:, 1] > 0.5).astype(int) + (x[:, 2] > 0.5)
@@ -32,11 +48,25 @@ def problem_and_rows(n=N):
     return Problem.dense(SIZES, "tanh", "log_loss", "l2"), x, np.eye(3)[labels], weights
 
 
-def trained(name, dtype, devices, rows=None, iterations=ITERATIONS, checkpoints=None):
+def of_network(n, name):
+    from dladmm import Problem
+
+    network, rng = network_of(name), np.random.default_rng(7)
+    x = rng.normal(size=(n, *network.in_shape))
+    if name == "masked":
+        x[..., -1] = 1
+        x[np.arange(4) < rng.integers(0, 4, (n, 1))] = 0
+    last = x.reshape(n, -1)[:, -3:]
+    labels = (np.abs(last[:, 0]) + last[:, 1] > 0.5).astype(int) + (last[:, 0] > 0.5)
+    problem = Problem.of_network(network, "log_loss", "l2")
+    return problem, x, np.eye(3)[labels], rng.uniform(0.5, 2, n)
+
+
+def trained(name, dtype, devices, rows=None, iterations=ITERATIONS, checkpoints=None, network=None):
     from dladmm import Options, solve
     from dladmm.terms.regularizers import Evidence
 
-    problem, x, y, weights = problem_and_rows()
+    problem, x, y, weights = problem_and_rows(network=network)
     rows = slice(None) if rows is None else rows
     if name == "evidence":  # restored sweeps that find the strength of l2
         name = "restored"
@@ -76,10 +106,13 @@ def cut_small():
 
 def on_devices(cases):
     cut_small()
-    return [losses(case["method"], case["dtype"], case["devices"]) for case in cases]
+    settings = [{"name": case["method"], **case} for case in cases]
+    for case in settings:
+        del case["method"]
+    return [losses(**case) for case in settings]
 
 
-def moved(folder, method, counts):
+def moved(folder, method, counts, network=None):
     """One run that goes on, again and again, on another number of devices; and the same on one."""
     from dladmm import Checkpoints
 
@@ -87,9 +120,11 @@ def moved(folder, method, counts):
     kept, resumed_from = Checkpoints(folder, every=5, resume=True), []
     for k, count in enumerate(counts, 1):
         part = ITERATIONS * k // len(counts)
-        result = trained(method, "float64", count, iterations=part, checkpoints=kept)
+        how = {"iterations": part, "checkpoints": kept, "network": network}
+        result = trained(method, "float64", count, **how)
         resumed_from.append(result.resumed_from)
-    return resumed_from, result.history["train_loss"], losses(method, "float64", None)
+    alone = losses(method, "float64", None, network=network)
+    return resumed_from, result.history["train_loss"], alone
 
 
 def as_process(coordinator, count, index, cases):
@@ -100,15 +135,19 @@ def as_process(coordinator, count, index, cases):
 
     cut_small()
     rows = own_rows(N, make_mesh(None))
-    return [losses(case["method"], case["dtype"], None, rows) for case in cases]
+    return [
+        losses(case["method"], case["dtype"], None, rows, network=case.get("network"))
+        for case in cases
+    ]
 
 
-def collectives(sizes):
+def collectives(sizes, network=None):
     """(kinds, bytes of results) of the collectives in each method's iteration on four devices."""
-    return {method: [compiled_collectives(method, n) for n in sizes] for method in METHODS}
+    methods = [one for one in METHODS if network is None or one != "admm"]
+    return {method: [compiled_collectives(method, n, network) for n in sizes] for method in methods}
 
 
-def compiled_collectives(method, n):
+def compiled_collectives(method, n, network):
     from dladmm import Options
     from dladmm.core.initial import initial_params
     from dladmm.core.method import Start
@@ -119,7 +158,7 @@ def compiled_collectives(method, n):
     from dladmm.core.restored.method import iterate_restored
     from dladmm.engine.devices import Engine, make_mesh
 
-    problem, x, y, weights = problem_and_rows(n)
+    problem, x, y, weights = problem_and_rows(n, network)
     engine = Engine(True, make_mesh(4))
     arrays = tuple(v.astype(np.float32) for v in (x, y, weights))
     params = engine.replicate(initial_params(problem, "he", 0, np.dtype("float32")))

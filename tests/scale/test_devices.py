@@ -11,7 +11,7 @@ from unittest import mock
 
 import jax
 import pytest
-from runs import METHODS, found_collectives, problem_and_rows
+from runs import GRAPHS, METHODS, found_collectives, problem_and_rows
 
 from dladmm import Options
 from dladmm.core.methods import method_for
@@ -71,10 +71,30 @@ def test_many_devices_give_the_loss_of_one(method, dtype):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [2, 3])
-def test_processes_give_the_loss_of_one_device(count):
+@pytest.mark.parametrize("network", GRAPHS)
+@pytest.mark.parametrize("method", ["dladmm", "matrix", "restored", "batches"])
+def test_many_devices_give_the_loss_of_one_on_graphs(method, network):
+    cases = [
+        {"method": method, "network": network, "dtype": dtype, "devices": count}
+        for dtype in TOLERANCE
+        for count in (None, 4)
+    ]
+    found = result(start("on_devices", cases=cases))
+    for k, tolerance in enumerate(TOLERANCE.values()):
+        one, four = found[2 * k : 2 * k + 2]
+        assert one[-1] < one[0]
+        assert len(one) == len(four) == 50
+        assert four[-1] == pytest.approx(one[-1], rel=tolerance)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("count", "network"), [(2, None), (3, None), (2, "cnn"), (2, "masked")])
+def test_processes_give_the_loss_of_one_device(count, network):
     methods = ("dladmm", "admm", "restored")  # batches are drawn from each process's own rows
-    cases = [{"method": method, "dtype": dtype} for method in methods for dtype in TOLERANCE]
+    if network:
+        methods = ("dladmm", "restored")
+    kinds = [{"method": method, "dtype": dtype} for method in methods for dtype in TOLERANCE]
+    cases = [case | {"network": network} for case in kinds]
     with socket.create_server(("127.0.0.1", 0)) as free:
         coordinator = f"127.0.0.1:{free.getsockname()[1]}"
     shared = {"coordinator": coordinator, "count": count, "cases": cases}
@@ -87,8 +107,10 @@ def test_processes_give_the_loss_of_one_device(count):
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_with_another_number_of_devices(tmp_path):
+@pytest.mark.parametrize("network", [None, "residual"])
+def test_a_run_goes_on_with_another_number_of_devices(network, tmp_path):
     settings = {"folder": str(tmp_path / "run"), "method": "dladmm", "counts": [4, 2, 3, 1, 4]}
+    settings["network"] = network
     resumed_from, found, alone = result(start("moved", **settings))
     assert resumed_from == [0, 5, 15, 25, 35]  # the last one before each part's own end
     assert len(found) == len(alone) == 50
@@ -96,9 +118,11 @@ def test_a_run_goes_on_with_another_number_of_devices(tmp_path):
 
 
 @pytest.mark.slow
-def test_only_all_reduces_cross_and_their_size_does_not_depend_on_the_samples():
-    problem = problem_and_rows()[0]
-    for method, found in result(start("collectives", sizes=[20_011, 60_013])).items():
+@pytest.mark.parametrize("network", [None, *GRAPHS])
+def test_only_all_reduces_cross_and_their_size_does_not_depend_on_the_samples(network):
+    problem = problem_and_rows(network=network)[0]
+    of_methods = result(start("collectives", sizes=[20_011, 60_013], network=network))
+    for method, found in of_methods.items():
         (kinds, size), (kinds_of_more, size_of_more) = found
         assert kinds == kinds_of_more == ["all-reduce"]
         assert size == size_of_more

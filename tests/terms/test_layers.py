@@ -84,7 +84,8 @@ def drawn(layer, seed=0):
     """W, b, a and r of the layer's shapes; a is a tuple where it has several inputs."""
     rng = np.random.default_rng(seed)
     normal = lambda *shape: jnp.asarray(rng.normal(size=shape))  # noqa: E731
-    W, b = normal(*layer.weight_shape), normal(*layer.bias_shape)
+    drawn = normal(*layer.weight_shape), normal(*layer.bias_shape)
+    W, b = layer.from_matrix(layer.to_matrix(*drawn))  # without what the layer does not have
     if layer.is_single:
         return W, b, normal(N, *layer.in_shape), normal(N, *layer.out_shape)
     a = tuple(normal(N, *shape) for shape in layer.in_shape)
@@ -130,11 +131,11 @@ def gram_errors(layer):
     squares = per_sample_squares(layer, a, zero)
     M = layer.to_matrix(D, d)
     flat = r.reshape(-1, layer.units)
-    omega = jnp.repeat(WEIGHTS, layer.positions)
+    omega = jnp.repeat(WEIGHTS, layer.positions)[:, None]
     found = {
         "gram": jnp.sum(layer.times_gram(D, layer.gram(a, WEIGHTS)) * D) / squares(D),
         "with bias": jnp.sum(M @ layer.gram_with_bias(a, WEIGHTS) * M) / squares(D, d),
-        "units": jnp.sum(layer.unit_gram(r, WEIGHTS)) / jnp.sum((flat * omega[:, None]).T @ flat),
+        "units": jnp.sum(layer.unit_gram(r, WEIGHTS) @ D * D) / jnp.sum(omega * (flat @ D) ** 2),
         "unit squares": jnp.sum(layer.unit_squares(layer.change(D, a), WEIGHTS)) / squares(D),
         "trace": layer.gram_trace(a, WEIGHTS) / jnp.trace(layer.gram(a, WEIGHTS)),
     }

@@ -5,10 +5,18 @@ import numpy as np
 import pytest
 from tolerances import DIFFERENCE_STEP, PROX_EXCESS, ROUNDING, SUBGRADIENT, WRONG_PROX
 
-from dladmm.terms.regularizers import L1, L2, Box, ElasticNet, NonNegative, regularizers
+from dladmm.terms.regularizers import (
+    L1,
+    L2,
+    Box,
+    ElasticNet,
+    GroupLasso,
+    NonNegative,
+    regularizers,
+)
 
 each_regularizer = pytest.mark.parametrize("name", list(regularizers))
-shrinking = pytest.mark.parametrize("name", ["l1", "l2", "elastic_net"])
+shrinking = pytest.mark.parametrize("name", ["l1", "l2", "elastic_net", "group_lasso"])
 
 
 def matrix_and_steps(rng):
@@ -45,7 +53,11 @@ def excess(omega, W, V, step):
 
 
 def prox(name, V, step):
-    return np.asarray(regularizers.get(name).prox(jnp.asarray(V), jnp.asarray(step)))
+    term = regularizers.get(name)
+    if not isinstance(term, GroupLasso):
+        return np.asarray(term.prox(jnp.asarray(V), jnp.asarray(step)))
+    rows = [jnp.reshape(v, (-1, 1)) for v in (V, np.broadcast_to(step, V.shape))]
+    return np.asarray(term.prox(*rows)).reshape(V.shape)  # each entry a row
 
 
 @each_regularizer
@@ -69,7 +81,7 @@ def test_a_prox_that_does_nothing_is_detected(name, omega, rng):
 
 @each_regularizer
 def test_value_is_the_formula_of_the_docstring(name, omega, rng):
-    W = np.abs(rng.uniform(-1, 1, (5, 6)))
+    W = np.abs(rng.uniform(-1, 1, (30, 1)))
     np.testing.assert_allclose(
         regularizers.get(name).value(jnp.asarray(W)), omega[name](W).sum(), rtol=ROUNDING
     )
@@ -105,10 +117,69 @@ def test_subgradient_is_the_smallest_element(name, omega, rng):
     if np.isfinite(omega[name](-1.0)):
         W = np.concatenate([W, -W])
     G = np.where(rng.random(W.shape) < 0.5, 2e-4, 1.0) * rng.normal(size=W.shape)
-    got = np.asarray(regularizers.get(name).subgradient(jnp.asarray(W), jnp.asarray(G)))
+    column = [jnp.asarray(v)[:, None] for v in (W, G)]
+    got = np.asarray(regularizers.get(name).subgradient(*column))[:, 0]
     expected = smallest_subgradient(omega[name], W, G)
     np.testing.assert_allclose(got, expected, atol=SUBGRADIENT, rtol=0)
     assert name == "none" or np.abs(G - expected).max() > 1000 * SUBGRADIENT
+
+
+# Group lasso: whole rows.
+
+
+def row_objective(W, V, step, strength):
+    """1/2 |W - V|^2 + step strength |W| of each row."""
+    gap = np.sum((W - V) ** 2, axis=-1) / 2
+    return gap + step * strength * np.linalg.norm(W, axis=-1)
+
+
+def lowest_of_rows(V, step, strength, points=41, rounds=12):
+    """The lowest objective of each row of two entries, by ever finer grids over the plane."""
+    centre, width = np.zeros_like(V), 2 * np.abs(V).max()
+    best = np.full(len(V), np.inf)
+    line = np.linspace(-1, 1, points)
+    plane = np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
+    for _ in range(rounds):
+        W = centre[:, None] + width * plane
+        values = row_objective(W, V[:, None], step, strength)
+        best = np.minimum(best, values.min(axis=1))
+        centre = W[np.arange(len(V)), values.argmin(axis=1)]
+        width *= 0.25
+    return best
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.8, 1.25])
+def test_the_prox_of_rows_beats_a_grid_over_the_plane(factor, rng):
+    V = rng.normal(size=(60, 2)) * rng.uniform(0.1, 3, (60, 1))
+    step, strength = rng.uniform(0.2, 2, (60, 1)), 0.7
+    W = np.asarray(GroupLasso(factor * strength).prox(jnp.asarray(V), jnp.asarray(step)))
+    floor = lowest_of_rows(V, step, strength)
+    excess_of_rows = (row_objective(W, V, step[:, 0], strength) - floor).max()
+    if factor == 1:
+        assert excess_of_rows <= PROX_EXCESS
+        off = ~W.any(axis=1)
+        assert 5 < off.sum() < 55
+        np.testing.assert_array_equal(off, np.linalg.norm(V, axis=1) <= step[:, 0] * strength)
+    else:  # a control: the grid sees a wrong strength
+        assert excess_of_rows > WRONG_PROX
+
+
+def test_the_subgradient_of_rows_is_the_smallest_element(rng):
+    """At a row of zeros G + strength (a ball): its smallest element by a grid over the ball."""
+    G = rng.normal(size=(20, 2)) * rng.uniform(0.1, 2, (20, 1))
+    angles, radii = np.linspace(0, 2 * np.pi, 2001), np.linspace(0, 1, 501)
+    disc = radii[:, None, None] * np.stack([np.cos(angles), np.sin(angles)], axis=-1)
+    found = np.asarray(GroupLasso(0.8).subgradient(jnp.zeros((20, 2)), jnp.asarray(G)))
+    for g, one in zip(G, found, strict=True):
+        least = np.linalg.norm(g + 0.8 * disc, axis=-1).min()
+        assert abs(np.linalg.norm(one) - least) <= 2e-3
+    W = rng.normal(size=(20, 2))
+    along = np.asarray(GroupLasso(0.8).subgradient(jnp.asarray(W), jnp.asarray(G)))
+    ahead, behind = (
+        [row_objective(W + s * DIFFERENCE_STEP * e, W, 1, 0.8) for e in np.eye(2)] for s in (1, -1)
+    )
+    slopes = (np.array(ahead) - np.array(behind)).T / (2 * DIFFERENCE_STEP)
+    np.testing.assert_allclose(along, G + slopes, atol=SUBGRADIENT)
 
 
 @pytest.mark.parametrize("bad", [-1.0, float("nan"), float("inf")])
@@ -117,6 +188,7 @@ def test_subgradient_is_the_smallest_element(name, omega, rng):
     [
         (lambda v: L2(v), "strength"),
         (lambda v: L1(v), "l1"),
+        (lambda v: GroupLasso(v), "strength"),
         (lambda v: ElasticNet(l1=v), "l1"),
         (lambda v: ElasticNet(l2=v), "l2"),
         (lambda v: Box(2.0 if v < 0 else v, 1.0), "low"),

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dladmm.bench.products import floor_seconds, iteration_products
+from dladmm.bench.products import floor_seconds, products_of
 from dladmm.core.data import Data, padded_data
 from dladmm.core.initial import initial_params
 from dladmm.core.params import Params
@@ -24,6 +24,7 @@ from dladmm.engine.arrays import load_jax
 from dladmm.engine.limits import kernel_figure
 from dladmm.engine.process import return_freed_memory
 from dladmm.experiments.machine import describe_machine
+from dladmm.network.presets import preset
 
 load_jax()  # which knows our trees from here on
 
@@ -32,27 +33,38 @@ RHO, NU = 1.5, 1.0
 # The sizes over which the growth is measured.
 SAMPLES = (11_000, 22_000, 33_000, 44_000, 55_000)
 WIDTHS = (200, 400, 600, 800, 1_000)
+IMAGE = (28, 28, 1)  # what a network by name reads
 VECTORS = STEP_RULES["closed-form"]
 COMPARED = ("closed-form", "matrix", "over-relaxed")
 
 
 def bench_iteration(
-    n_samples: int, hidden: Sequence[int], repeats: int = 5, n_in: int = 784, n_out: int = 10
+    n_samples: int,
+    hidden: Sequence[int],
+    repeats: int = 5,
+    n_in: int = 784,
+    n_out: int = 10,
+    network: str | None = None,
 ) -> dict[str, Any]:
     """Seconds per iteration, the floor of its products, their ratio, memory and compile time.
 
     Iterations and floor are measured in one process, one after the other, best and median of
-    `repeats`; the data are random, since the products do not care.
+    `repeats`; the data are random, since the products do not care. `network`: one by name, for
+    images of IMAGE, in place of a dense one.
     """
     sizes = (n_in, *hidden, n_out)
-    run = timed_run(Problem.dense(sizes), n_samples, VECTORS, repeats)
-    products = iteration_products(n_samples, sizes)
+    problem = Problem.dense(sizes)
+    if network is not None:
+        problem = Problem.of_network(preset(network, IMAGE, n_out))
+    products = products_of(problem, n_samples)
+    run = timed_run(problem, n_samples, VECTORS, repeats)
     floor = floor_seconds(products, n_samples, repeats)
     flops = sum(product.flops for product in products)
     floor_total = sum(floor.values())
     return {
         "n_samples": n_samples,
-        "sizes": list(sizes),
+        "sizes": list(sizes) if network is None else None,
+        "network": network,
         **run,
         "floor_seconds": floor_total,
         "ratio": run["seconds_per_iteration"] / floor_total,

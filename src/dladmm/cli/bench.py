@@ -12,15 +12,23 @@ app = typer.Typer(help="Measure speed and memory on this machine.", no_args_is_h
 
 @app.command()
 def iteration(
-    samples: Annotated[int, typer.Option(help="Number of samples.")] = 55_000,
+    samples: Annotated[
+        int | None, typer.Option(help="Number of samples: 55,000, or 2,000 with --network.")
+    ] = None,
     hidden: Annotated[str, typer.Option(help="Hidden layers, such as 1000,1000.")] = "1000,1000",
+    network: Annotated[
+        str | None, typer.Option(help="In place of them: lenet or cnn-small, on 28x28 images.")
+    ] = None,
     repeats: Annotated[int, typer.Option(help="Best of this many.")] = 5,
     as_json: AsJson = False,
 ) -> None:
     """Seconds per iteration against the time of its matrix products alone; memory; compile time."""
     from dladmm.bench.iteration import bench_iteration
 
-    figures = bench_iteration(samples, _sizes(samples, hidden, repeats), repeats)
+    if samples is None:
+        samples = 55_000 if network is None else 2_000
+    sizes = _sizes(samples, hidden, repeats)
+    figures = bench_iteration(samples, sizes, repeats, network=network)
     if as_json:
         print_json(figures)
         return
@@ -35,7 +43,7 @@ def _sizes(samples: int, hidden: str, repeats: int) -> tuple[int, ...]:
 
 
 def _print_iteration(figures: dict[str, Any]) -> None:
-    network = "-".join(str(n) for n in figures["sizes"])
+    network = figures["network"] or "-".join(str(n) for n in figures["sizes"])
     rows = [
         ("iteration", f"{figures['seconds_per_iteration']:.3f} s"),
         ("its products alone", f"{figures['floor_seconds']:.3f} s"),

@@ -21,6 +21,9 @@ def params_for_data(problem: Problem, init: str, seed: int, arrays: Arrays) -> P
     """Random weights on the scale of x, y and sample weights, those of all processes together."""
     x, y, weights = arrays
     scale, output = root_mean_square(x, weights), pooled_scale(problem, y, weights)
+    mask = problem.layers[0].mask(x)
+    if mask is not None:  # padding is zero, and does not count
+        scale = scale / root_mean_square(mask, weights)
     return initial_params(problem, init, seed, np.dtype(x.dtype), scale, output)
 
 
@@ -51,6 +54,7 @@ def initial_params(
         bias = np.zeros(layer.bias_shape, dtype)
         if init == "paper":
             drawn, bias = 0.1 * normal(layer.weight_shape), 0.1 * normal(layer.bias_shape)
+            drawn, bias = layer.from_matrix(layer.to_matrix(drawn, bias))
         else:
             of_x = (FIRST_LAYER if init == "scaled" and l == 0 else 1) / input_scale
             scales = [of_x if k == INPUT else 1.0 for k in problem.sources[l]]

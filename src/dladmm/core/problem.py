@@ -136,6 +136,21 @@ class Problem:
         found = tuple(x if k == INPUT else a[k] for k in self.sources[l])
         return found[0] if len(found) == 1 else found
 
+    def masks(self, x: Array) -> tuple[Array | None, ...]:
+        """Where the outputs of each layer count; None: everywhere.
+
+        Parameters
+        ----------
+        x : array
+            The inputs.
+
+        Returns
+        -------
+        tuple of array or None
+            1 or 0 at every position, (N, *positions, 1).
+        """
+        return tuple(layer.mask(x) for layer in self.layers)
+
     @property
     def is_chain(self) -> bool:
         """Whether every layer reads the one before it, and nothing else."""

@@ -91,6 +91,7 @@ def check_inputs(problem: Problem, x: Any, y: Any, sample_weight: Any, dtype: st
         raise ValueError(f"x of shape {x.shape} is empty; expected at least one sample")
     if y.shape[0] != x.shape[0]:
         raise ValueError(f"y has {y.shape[0]} rows; expected {x.shape[0]}, one for each row of x")
+    _check_marks(problem, x)
     problem.loss.check_targets(y)
     if sample_weight is None:
         return x, y, None
@@ -137,6 +138,21 @@ def _check_shape(name: str, array: np.ndarray, shape: tuple[int, ...]) -> None:
         )
     expected = "a matrix, samples as rows" if len(shape) == 1 else f"(n, {str(shape)[1:]}"
     raise ValueError(f"{name} has shape {array.shape}; expected {expected}")
+
+
+def _check_marks(problem: Problem, x: np.ndarray) -> None:
+    """Where a network masks its inputs: that they say so as it expects."""
+    mask = problem.layers[0].mask(x)
+    if mask is None:
+        return
+    ends_late = np.diff(mask, axis=1, append=1).min(axis=(1, 2)) >= 0
+    is_empty_before = ~np.any((x != 0) & (mask == 0), axis=(1, 2))
+    bad = len(x) - int((ends_late & is_empty_before & (mask[:, -1, 0] == 1)).sum())
+    if bad:
+        raise ValueError(
+            f"x has {bad} samples whose last channel does not mark a sequence; expected 0 before"
+            " it, where all channels are 0, and 1 from its first step to the last step of all"
+        )
 
 
 def _check_finite(name: str, array: np.ndarray) -> None:

@@ -14,6 +14,11 @@ def weighted(v: Array, weights: Array | None) -> Array:
     return v if weights is None else v * weights.reshape(-1, *(1,) * (v.ndim - 1))
 
 
+def masked(v: Array, mask: Array | None) -> Array:
+    """v where a mask is 1, and 0 where it is 0; without a mask v itself, at no cost."""
+    return v if mask is None else v * mask
+
+
 def inner(v: Array, w: Array) -> Array:
     """<v_i, w_i> for each sample or unit i, the first axis, shaped to broadcast against both."""
     return xp.sum(v * w, axis=tuple(range(1, v.ndim)), keepdims=True)
@@ -52,3 +57,8 @@ def mass(n_samples: int, weights: Array | None, dtype: np.dtype) -> Array:
 def flat_rows(v: Array) -> Array:
     """Samples and positions as one axis."""
     return v.reshape(-1, v.shape[-1])
+
+
+def row_gram(v: Array, weights: Array | None) -> Array:
+    """sum_i omega_i v_i v_i^T, over all positions of each sample."""
+    return flat_rows(weighted(v, weights)).T @ flat_rows(v)

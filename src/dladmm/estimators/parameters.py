@@ -15,10 +15,10 @@ from dladmm.core.problem import Problem, chain
 from dladmm.core.validation import checked_method
 from dladmm.engine.processes import over_processes
 from dladmm.estimators.exporting import Exporting
-from dladmm.estimators.units import Units, as_they_are, learned
+from dladmm.estimators.units import Units, as_they_are, is_on_disk, learned, of_marked_steps
 from dladmm.network import Network
 from dladmm.network.graph import INPUT
-from dladmm.terms.layers import Dense, Joined, Layer
+from dladmm.terms.layers import Dense, Joined, Layer, Masked
 from dladmm.terms.regularizers import L2, Evidence, Regularizer
 
 
@@ -101,7 +101,12 @@ class Parameters(Exporting):
             for k, source in enumerate(sources)
             if source == INPUT
         )
-        return learned(X, Y, weights, problem.loss, by_column, not any(skips))
+        marked = isinstance(problem.layers[0], Masked)
+        units = learned(X, Y, weights, problem.loss, by_column, not (marked or any(skips)))
+        if marked and not is_on_disk(X):
+            scale = of_marked_steps(X, weights, problem.in_shape)
+            return dataclasses.replace(units, x_scale=scale)
+        return units
 
     def _layers(self, n_features: int, n_outputs: int) -> tuple[Layer, ...]:
         """The hidden layers, numbers being dense ones, and a dense layer for the outputs; those of

@@ -7,6 +7,9 @@ deviation, but for those of nothing but 0 and 1, such as one-hot codes. Columns 
 where the widest has more than WIDE times the median range of all, or the narrowest less than a
 NARROW-th of it; constant columns and those of two values are not asked.
 
+Sequences that are marked by their last channel are divided by the root mean square of their own
+steps, without the padding; the marks are left as they are.
+
 Targets of a loss that has a unit are centred and divided by their spread, each output by its own.
 
 The network is kept in the user's own units: the first and the last layer take the factors over.
@@ -44,8 +47,11 @@ class Units:
         if np.all(self.x_centre == 0) and np.all(self.x_scale == 1):
             return x
         scaled = np.empty(x.shape, dtype)
+        scale = self.x_scale
+        if np.ndim(scale):  # for each column, or for each channel of a step
+            scale = np.resize(scale, x.shape[1])
         for rows in _blocks(x):
-            scaled[rows] = (x[rows] - np.asarray(self.x_centre, np.float64)) / self.x_scale
+            scaled[rows] = (x[rows] - np.asarray(self.x_centre, np.float64)) / scale
         return scaled
 
     def targets(self, y: np.ndarray) -> np.ndarray:
@@ -114,6 +120,15 @@ def learned(
             " in a larger unit"
         )
     return Units(centre, scale, y_centre, y_scale, of_units)
+
+
+def of_marked_steps(x: np.ndarray, weights: np.ndarray | None, shape: tuple[int, ...]) -> Any:
+    """The scale of each channel of samples of this shape, the last of which marks the sequence."""
+    steps = np.reshape(x, (len(x), *shape))
+    inside = steps[..., -1] != 0
+    omega = None if weights is None else np.repeat(weights, shape[0])[inside.ravel()]
+    _, scale = input_units(steps[..., :-1][inside], omega, by_column=False)
+    return np.array([scale] * (shape[1] - 1) + [1.0])
 
 
 def is_on_disk(x: Any) -> bool:

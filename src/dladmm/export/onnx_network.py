@@ -11,10 +11,21 @@ import numpy as np
 
 from dladmm.export.network import Network
 from dladmm.export.onnx_graph import FLOAT, GraphBuilder, add_activation
-from dladmm.export.weight_layouts import channels_first
+from dladmm.export.weight_layouts import channels_first, in_groups
 from dladmm.network.graph import INPUT
 from dladmm.terms.activations import Activation, MaxPooled
-from dladmm.terms.layers import After, Average, Convolution, Delayed, Dense, Joined, LastStep, Skip
+from dladmm.terms.layers import (
+    After,
+    Average,
+    Convolution,
+    Delayed,
+    Dense,
+    Grouped,
+    Joined,
+    LastStep,
+    Masked,
+    Skip,
+)
 
 
 def add_network(g: GraphBuilder, network: Network, x: str) -> str:
@@ -60,12 +71,15 @@ def _add_dense(g: GraphBuilder, layer: Dense, x: str, W: Any, b: Any) -> str:
 
 
 def _add_convolution(g: GraphBuilder, layer: Convolution, x: str, W: Any, b: Any) -> str:
-    values = [channels_first(W, layer.window), *([] if b is None else [b])]
+    groups = layer.groups if isinstance(layer, Grouped) else 1
+    weight = in_groups(channels_first(W, layer.window), groups)
+    values = [weight, *([] if b is None else [b])]
     constants = [g.constant(value, np.float32) for value in values]
     options: dict[str, Any] = {
         "kernel_shape": layer.window,
         "strides": layer.strides,
         "dilations": layer.dilation,
+        "group": groups,
         "pads": [n for side in zip(*layer.padding, strict=True) for n in side],
     }
     return _in_float32(g, lambda x: g.add("Conv", x, *constants, **options), x)
@@ -74,6 +88,7 @@ def _add_convolution(g: GraphBuilder, layer: Convolution, x: str, W: Any, b: Any
 _LAYERS: dict[Any, Callable[..., str]] = {
     Dense: _add_dense,
     Convolution: _add_convolution,
+    Grouped: _add_convolution,
     Skip: lambda g, layer, x, W, b: x,
 }
 
@@ -82,6 +97,10 @@ def _add_recurrence(
     g: GraphBuilder, layer: Any, read: list[str], W: Any, b: Any, f: Activation
 ) -> str:
     """All states, step by step: a_t = f(W x_t + b + V a_{t-1})."""
+    if type(layer) is Masked and len(layer.parts) > 2:
+        raise ValueError(
+            "a recurrence after another one, both masked, cannot be exported to ONNX; expected one"
+        )
     below, own = layer.parts if len(layer.parts) == 2 else (None, None)
     x = read[0]
     if type(below) is After:

@@ -22,8 +22,6 @@ POOLS: tuple[type[nn.Module], ...] = (*MAX_POOLS, *AVERAGE_POOLS, *GLOBAL_POOLS)
 
 def convolution_item(layer: Any, refuse: Refuse, zeros: Any = ()) -> Item:
     """`zeros` are those of a ZeroPad before it, as that has them: the last axis first."""
-    if layer.groups != 1:
-        raise refuse(f"it has groups={layer.groups}; expected groups=1")
     if layer.padding_mode != "zeros":
         raise refuse(f"it has padding_mode={layer.padding_mode!r}; expected 'zeros'")
     padding = layer.padding
@@ -31,7 +29,7 @@ def convolution_item(layer: Any, refuse: Refuse, zeros: Any = ()) -> Item:
         if padding not in ("valid", (0,) * len(layer.kernel_size)):
             raise refuse(f"it has padding={padding}; expected padding=0 after a ZeroPad")
         padding = tuple(zip(zeros[::2], zeros[1::2], strict=True))[::-1]
-    sizes = layer.kernel_size, layer.stride, padding, layer.dilation
+    sizes = layer.kernel_size, layer.stride, padding, layer.dilation, layer.groups
     item: Item = CONVOLUTIONS[type(layer)](layer.out_channels, *sizes)
     return item
 

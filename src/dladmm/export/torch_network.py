@@ -23,12 +23,25 @@ from dladmm.export.torch_shapes import (
     Recurrence,
     Residual,
 )
-from dladmm.export.weight_layouts import channels_first
+from dladmm.export.weight_layouts import channels_first, in_groups
 from dladmm.network.graph import INPUT
 from dladmm.terms.activations import Activation, Identity, MaxPooled
-from dladmm.terms.layers import After, Average, Convolution, Delayed, Dense, Joined, LastStep, Skip
+from dladmm.terms.layers import (
+    After,
+    Average,
+    Convolution,
+    Delayed,
+    Dense,
+    Grouped,
+    Joined,
+    LastStep,
+    Masked,
+    Present,
+    Skip,
+)
 
 Sizes = tuple[int, ...]
+CONVOLVING = (Convolution, Grouped)
 CONVOLUTIONS: Any = {1: nn.Conv1d, 2: nn.Conv2d}
 ZERO_PADS: Any = {1: nn.ZeroPad1d, 2: nn.ZeroPad2d}
 MAX_POOLS: Any = {1: nn.MaxPool1d, 2: nn.MaxPool2d}
@@ -71,7 +84,7 @@ class Writer:
     def _add_node(self, l: int, W: np.ndarray, b: np.ndarray) -> None:
         layer: Any = self.problem.layers[l]
         sources = self.problem.sources[l]
-        joined = type(layer) is Joined
+        joined = type(layer) in (Joined, Masked)
         parts, columns = (layer.parts, layer.split(W)) if joined else ((layer,), [W])
         if sources[0] != l - 1:
             raise ValueError(
@@ -94,7 +107,7 @@ class Writer:
         layer = self._add_maps(l, layer)
         if type(layer) is Dense and len(layer.in_shape) > 1:
             self.modules.append(nn.Flatten())
-        if type(layer) is Convolution and any(first != last for first, last in layer.padding):
+        if type(layer) in CONVOLVING and any(first != last for first, last in layer.padding):
             zeros = [n for pair in reversed(layer.padding) for n in pair]
             self.modules.append(ZERO_PADS[len(layer.padding)](tuple(zeros)))
         self.modules.append(self._weighted(layer, W, b))
@@ -102,10 +115,11 @@ class Writer:
     def _weighted(self, layer: Any, W: np.ndarray, b: np.ndarray | None = None) -> nn.Module:
         """A Linear or a convolution; without a bias where there is none."""
         module: nn.Module
+        groups = layer.groups if type(layer) is Grouped else 1
         if type(layer) is Dense:
             window = layer.in_shape[:-1]
             module = nn.Linear(layer.fan_in, layer.units, b is not None, dtype=self.dtype)
-        elif type(layer) is Convolution and len(layer.window) in CONVOLUTIONS:
+        elif type(layer) in CONVOLVING and len(layer.window) in CONVOLUTIONS:
             window = layer.window
             even = all(first == last for first, last in layer.padding)
             module = CONVOLUTIONS[len(window)](
@@ -115,12 +129,13 @@ class Writer:
                 stride=layer.strides,
                 padding=tuple(first for first, _ in layer.padding) if even else 0,
                 dilation=layer.dilation,
+                groups=groups,
                 bias=b is not None,
                 dtype=self.dtype,
             )
         else:
             raise _has_no_module(layer)
-        put(module.weight, channels_first(W, window))
+        put(module.weight, in_groups(channels_first(W, window), groups))
         if b is not None:
             put(module.bias, b)
         return module
@@ -136,6 +151,10 @@ class Writer:
     def _add_recurrence(
         self, l: int, parts: Sequence[Any], columns: Sequence[np.ndarray], b: np.ndarray, f: Any
     ) -> None:
+        if type(parts[-1]) is Present:
+            raise ValueError(
+                "a recurrence after another one, both masked, has no PyTorch module; expected one"
+            )
         if len(parts) != 2 or type(parts[1]) is not Delayed:
             raise ValueError("a recurrence with a skip has no PyTorch module")
         below = self._add_maps(l, parts[0])

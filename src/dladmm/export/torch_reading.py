@@ -15,7 +15,7 @@ from dladmm.export.torch_items import CONVOLUTIONS, POOLS
 from dladmm.export.torch_network import put
 from dladmm.export.torch_reader import Part, Reader, layers_of
 from dladmm.export.torch_shapes import ChannelsFirst, ChannelsLast, Residual
-from dladmm.export.weight_layouts import channels_first, channels_last
+from dladmm.export.weight_layouts import channels_first, channels_last, in_groups, out_of_groups
 from dladmm.network import Network
 from dladmm.network.graph import Builder
 from dladmm.terms import layers as maps
@@ -59,9 +59,7 @@ class Reading:
         W, b = [], []
         for layer, parts in self.nodes:
             pairs = _pairs(layer, parts)
-            found = [
-                channels_last(array_of(part.weight), _window(one, part)) for one, part in pairs
-            ]
+            found = [_columns(one, part) for one, part in pairs]
             W.append(np.concatenate(found, axis=1))
             b.append(np.sum([array_of(bias) for _, part in pairs for bias in part.biases], axis=0))
         return Params(tuple(W), tuple(b))
@@ -74,7 +72,7 @@ class Reading:
             with_columns = [V for V in columns if V.shape[1]]
             pairs = _pairs(layer, parts)
             for (one, part), V in zip(pairs, with_columns, strict=True):
-                put(part.weight, channels_first(V, _window(one, part)))
+                put(part.weight, in_groups(channels_first(V, _window(one, part)), _groups(one)))
             biases = [bias for _, part in pairs for bias in part.biases]
             for k, bias in enumerate(biases):
                 put(bias, b if k == 0 else np.zeros_like(b))
@@ -112,7 +110,7 @@ def _check_part(layer: Any, part: Part, in_shape: tuple[int, ...]) -> None:
     if kind in CONVOLUTIONS or (kind is nn.Linear and isinstance(layer, maps.Convolution)):
         _check_window(layer, part)
     size = next(name for name in INPUT_SIZES if hasattr(part.module, name))
-    got = part.weight.shape[1]
+    got = part.weight.shape[1] * _groups(layer)
     expected = layer.fan_in // int(np.prod(part.weight.shape[2:]))
     if got == expected:
         return
@@ -136,6 +134,18 @@ def _window(layer: Any, part: Part) -> tuple[int, ...]:
     if isinstance(layer, maps.Dense):
         return layer.in_shape[:-1] if part.flat else ()
     return tuple(getattr(layer, "window", ()))
+
+
+def _groups(layer: Any) -> int:
+    return layer.groups if isinstance(layer, maps.Grouped) else 1
+
+
+def _columns(layer: Any, part: Part) -> np.ndarray:
+    """Our W of a part's weights."""
+    weight = array_of(part.weight)
+    if _groups(layer) > 1:
+        weight = out_of_groups(weight, _groups(layer))
+    return channels_last(weight, _window(layer, part))
 
 
 def _reads_channels_first(layers: list[tuple[str, nn.Module]]) -> bool:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import NamedTuple
 
+import numpy as np
+
 from dladmm.network.items import (
     AveragePool,
     Conv1D,
@@ -18,6 +20,7 @@ from dladmm.network.items import (
     Flatten,
     GlobalAveragePool,
     Item,
+    Masking,
     MaxPool,
     Recurrent,
     Residual,
@@ -54,7 +57,8 @@ def graph_of(in_shape: Shape, items: tuple[Item | Activation, ...]) -> Graph:
 class Builder:
     """The nodes so far, and what the next one reads: `source` through `pending` maps, of `shape`.
 
-    An entry of `activations` is None while its node may still be given one.
+    An entry of `activations` is None while its node may still be given one. `marked`: the shape of
+    x where what is read next is a sequence that x's last channel marks.
     """
 
     shape: Shape
@@ -64,9 +68,14 @@ class Builder:
     sources: list[tuple[int, ...]] = field(default_factory=list)
     pending: list[LinearMap] = field(default_factory=list)
     flat: bool = False
+    marked: Shape | None = None
 
     def add(self, item: Item | Activation) -> None:
+        if self.marked and not isinstance(item, Recurrent):
+            raise ValueError("it would read padded steps; expected Recurrent after Masking")
         match item:
+            case Masking():
+                self._mark()
             case Activation():
                 self._activate(item)
             case Dense(units):
@@ -91,6 +100,10 @@ class Builder:
                 raise ValueError(f"{type(item).__name__} is not known here")
 
     def finished(self) -> Graph:
+        if self.marked:
+            raise ValueError(
+                'the network ends within a masked sequence; expected Recurrent(states="last")'
+            )
         if not self.layers:
             raise ValueError("the network has no layer with weights; expected at least one")
         if self.pending or self.activations[-1] is not None:
@@ -140,7 +153,10 @@ class Builder:
             padding = ((0, 0),) * len(axes)
         elif padding == "same":
             padding = same_padding(axes, size, strides, dilation)
-        return maps.Convolution(self.shape, item.filters, size, strides, dilation, padding)
+        sliding = (self.shape, item.filters, size, strides, dilation, padding)
+        if item.groups == 1:
+            return maps.Convolution(*sliding)
+        return maps.Grouped(*sliding, item.groups)
 
     def _add_recurrence(self, item: Recurrent) -> None:
         self._check_axes("Recurrent", 1)
@@ -148,10 +164,30 @@ class Builder:
         source, steps = self.source, self.shape[0]
         below = self._after_pending(at_each_position(self.shape, item.units))
         own = maps.Delayed((steps, item.units), item.units)
-        self._append(maps.Joined((below, own), own=1), (source, len(self.layers)))
+        parts: tuple[Layer, ...] = (below, own)
+        sources: tuple[int, ...] = (source, len(self.layers))
+        if self.marked:
+            _check_at_zero(item.activation)
+            if source != INPUT:
+                parts = (*parts, maps.Present(self.marked, item.units))
+                sources = (*sources, INPUT)
+        kind = maps.Masked if self.marked else maps.Joined
+        self._append(kind(parts, own=1), sources)
         self.activations[self.source] = item.activation
         if item.states == "last":
+            self.marked = None
             self._map(maps.LastStep(self.shape))
+
+    def _mark(self) -> None:
+        if self.source != INPUT or self.pending:
+            raise ValueError("it is not the first; expected Masking before all other layers")
+        self._check_axes("Masking", 1)
+        if self.shape[1] < 2:
+            raise ValueError(
+                "its inputs have one channel; expected those of a sequence, and one that says where"
+                " the sequence is"
+            )
+        self.marked = self.shape
 
     def _add_residual(self, body: tuple[Item | Activation, ...]) -> None:
         if self.pending:
@@ -210,6 +246,16 @@ class Builder:
             shape = (prod(self.shape),) if self.flat else self.shape
             what = "(steps, channels)" if axes == 1 else "(height, width, channels)"
             raise ValueError(f"its inputs have shape {shape}; expected {what} for {name}")
+
+
+def _check_at_zero(f: Activation) -> None:
+    """ValueError for an activation that moves a masked state before its sequence begins."""
+    at_zero = float(np.asarray(f(np.zeros((1, 1)))).item())
+    if at_zero != 0:
+        raise ValueError(
+            f"its activation is {at_zero:g} at 0; expected one that is 0 there after Masking, such"
+            " as tanh or relu"
+        )
 
 
 def _shortcut(shape: Shape, out_shape: Shape) -> Layer:

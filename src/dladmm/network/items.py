@@ -51,10 +51,12 @@ class Convolutional(Item):
     strides: Sizes = 1
     padding: Any = "valid"
     dilation: Sizes = 1
+    groups: int = 1
 
     def __post_init__(self) -> None:
         name = type(self).__name__
         _check_count(name, "filters", self.filters)
+        _check_count(name, "groups", self.groups)
         for field in ("size", "strides", "dilation"):
             object.__setattr__(self, field, _sizes(name, field, getattr(self, field), self.axes))
         if not isinstance(self.padding, str):
@@ -92,6 +94,8 @@ class Conv1D(Convolutional):
         behind an axis: one number, or one or a pair for each axis.
     dilation : int or tuple of int
         How far apart the places are that it reads.
+    groups : int
+        A divisor of the channels and of the filters: each filter sees the channels of its group.
     """
 
     @property
@@ -116,6 +120,8 @@ class Conv2D(Convolutional):
         behind an axis: one number, or one or a pair for each axis.
     dilation : int or tuple of int
         How far apart the places are that it reads.
+    groups : int
+        A divisor of the channels and of the filters: each filter sees the channels of its group.
     """
 
     @property
@@ -157,6 +163,16 @@ class GlobalAveragePool(Item):
 @dataclass(frozen=True)
 class Flatten(Item):
     """All numbers of a sample as one row; a dense layer does so by itself."""
+
+
+@dataclass(frozen=True)
+class Masking(Item):
+    """Sequences of unequal length, as the first entry: padded steps do not count.
+
+    The last channel of a sample is 1 where its sequence is. Before it, every channel is 0; a list
+    of sequences is filled up so by the estimators. Recurrences follow, up to a last state. The
+    weight of that channel is their bias, to which a regulariser then applies.
+    """
 
 
 @dataclass(frozen=True)
@@ -212,6 +228,7 @@ items.register("max_pool", MaxPool)
 items.register("average_pool", AveragePool)
 items.register("global_average_pool", GlobalAveragePool)
 items.register("flatten", Flatten)
+items.register("masking", Masking)
 items.register("recurrent", lambda: Recurrent(1))
 items.register("residual", lambda: Residual((Dense(1),)))
 

@@ -10,7 +10,18 @@ from typing import Any
 from dladmm.network.graph import Graph, graph_of
 from dladmm.network.items import listed
 from dladmm.terms.activations import MaxPooled
-from dladmm.terms.layers import After, Average, Convolution, Dense, Joined, LastStep, Layer, Skip
+from dladmm.terms.layers import (
+    After,
+    Average,
+    Convolution,
+    Dense,
+    Grouped,
+    Joined,
+    LastStep,
+    Layer,
+    Masked,
+    Skip,
+)
 
 
 @dataclass(frozen=True)
@@ -22,8 +33,8 @@ class Network:
     in_shape : tuple of int
         The shape of one sample: (features,), (steps, channels) or (height, width, channels).
     layers : list
-        Dense, Conv1D, Conv2D, MaxPool, AveragePool, GlobalAveragePool, Flatten, Recurrent, Residual
-        and activations, which may be named. The last one has weights: its outputs are the
+        Dense, Conv1D, Conv2D, MaxPool, AveragePool, GlobalAveragePool, Flatten, Masking, Recurrent,
+        Residual and activations, which may be named. The last one has weights: its outputs are the
         network's.
 
     Examples
@@ -64,7 +75,7 @@ class Network:
     @property
     def n_weights(self) -> int:
         """Weights and biases."""
-        return sum(layer.n_weights + layer.units for layer in self.graph.layers)
+        return sum(layer.n_parameters for layer in self.graph.layers)
 
     def summary(self) -> str:
         """A table of its nodes: what they read, their outputs, weights and bytes in float32.
@@ -82,7 +93,7 @@ class Network:
             if l < len(graph.activations):
                 shape = graph.activations[l].out_shape(shape)
                 f = f" + {_activation(graph.activations[l])}"
-            count = layer.n_weights + layer.units
+            count = layer.n_parameters
             reads = ", ".join("itself" if k == l else str(k + 1) for k in sources)
             row = (str(l + 1), _kind(layer) + f, reads, _shape(shape), f"{count:,}")
             rows.append((*row, f"{4 * count:,}"))
@@ -118,12 +129,13 @@ def _kind(layer: Layer) -> str:
         case Convolution(window=window):
             if prod(window) == 1:
                 return "dense at each position"
-            return f"convolution {'x'.join(map(str, window))}"
+            kind = f"convolution {'x'.join(map(str, window))}"
+            return f"{kind}, {layer.groups} groups" if isinstance(layer, Grouped) else kind
         case After(maps=before, then=inner):
             return " + ".join([*map(_map, before), _kind(inner)])
         case Joined(parts=parts, own=own):
             if own is not None:
-                return "recurrence"
+                return "recurrence, masked" if isinstance(layer, Masked) else "recurrence"
             shortcut = "skip" if isinstance(parts[-1], Skip) else "skip by a layer"
             return f"{_kind(parts[0])} + {shortcut}"
         case _:

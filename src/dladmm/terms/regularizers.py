@@ -198,6 +198,49 @@ class L1(ElasticNet):
 
 
 @dataclass(frozen=True)
+class GroupLasso(Regularizer):
+    """Omega(W) = strength sum_j |W_j|, W_j the weights of unit or filter j: whole rows of W are
+    exactly zero at its minimisers.
+
+    Parameters
+    ----------
+    strength : float
+        Per data set: twice the rows bear twice the strength.
+    """
+
+    any_unit: ClassVar[bool] = True
+    quadratic: ClassVar[Any] = None
+
+    strength: float = 1e-4
+
+    def __post_init__(self) -> None:
+        _require(0 <= self.strength < float("inf"), "strength", self.strength, "a number >= 0")
+
+    def value(self, W: Array) -> Array:
+        return self.strength * xp.sum(_norms(W))
+
+    def prox(self, V: Array, step: Array | float) -> Array:
+        """Each row V_j shortened by step_j strength, and zero where it is no longer than that;
+        `step` is one number, or one for each row."""
+        norms = _norms(V)
+        left = xp.maximum(norms - step * self.strength, 0)
+        return V * (left / xp.where(norms > 0, norms, 1))
+
+    def subgradient(self, W: Array, G: Array) -> Array:
+        norms, slopes = _norms(W), _norms(G)
+        at_zero = G * (xp.maximum(slopes - self.strength, 0) / xp.where(slopes > 0, slopes, 1))
+        elsewhere = G + self.strength * W / xp.where(norms > 0, norms, 1)
+        return xp.where(norms == 0, at_zero, elsewhere)
+
+
+def _norms(W: Array) -> Array:
+    """|W_j| of each row, (units, 1); rows that are tiny or huge do not under- or overflow."""
+    largest = xp.max(xp.abs(W), axis=1, keepdims=True, initial=0)
+    scale = xp.where(largest > 0, largest, 1)
+    return scale * xp.sqrt(xp.sum((W / scale) ** 2, axis=1, keepdims=True))
+
+
+@dataclass(frozen=True)
 class Box(Regularizer):
     """Omega(W) = 0 if low <= W <= high in every entry, else infinity.
 
@@ -244,5 +287,6 @@ regularizers.register("none", Regularizer)
 regularizers.register("l1", L1)
 regularizers.register("l2", L2)
 regularizers.register("elastic_net", ElasticNet)
+regularizers.register("group_lasso", GroupLasso)
 regularizers.register("non_negative", NonNegative)
 regularizers.register("box", Box)

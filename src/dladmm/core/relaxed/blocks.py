@@ -43,6 +43,7 @@ class Blocks:
         self.a, self.p = list(state.a), list(state.p)
         self.u_over_rho = state.u / rho
         self.c = [nu] * (problem.n_layers - 1) + [rho]
+        self.masks = problem.masks(data.x)
         self.zl_iterations = np.zeros((), np.int32)
         # Squared distances of each kind of block, backward and forward: the terms of c_k.
         self.backward: dict[str, list[Array]] = {"W": [], "b": [], "z": [], "a": []}
@@ -59,7 +60,8 @@ class Blocks:
         """Layer l's part of phi, as it stands."""
         dual = self.u_over_rho if l == self.problem.n_layers - 1 else None
         layer = self.problem.layers[l]
-        return Phi(layer, self.W[l], self.p[l], self.b[l], self.z[l], dual, self.c[l], places)
+        block = (layer, self.W[l], self.p[l], self.b[l], self.z[l])
+        return Phi(*block, dual, self.c[l], places, self.masks[l])
 
     def _note(self, kind: Literal["W", "a"], step: Step, distances: dict[str, list[Array]]) -> None:
         self.steps[kind].append(step)
@@ -75,11 +77,11 @@ class Blocks:
         block = (self.problem.activations[l], self.a[l], self.z[l], above, self.nu, self.samples)
         rule = self.options.step_rule
         if not isinstance(rule, Matrix):
-            self.a[l], products, step = update_a(rule, *block)
+            self.a[l], products, step = update_a(rule, *block, self.masks[l])
         elif matrix_steps.has_minimiser(above):
             self.a[l], products, step = matrix_steps.update_a(*block)
         else:
-            self.a[l], products, step = update_a(ClosedForm(), *block)
+            self.a[l], products, step = update_a(ClosedForm(), *block, self.masks[l])
         for (k, _), p in zip(readers, products, strict=True):
             self.p[k] = p
         self._note("a", step, self.now)

@@ -16,7 +16,7 @@ from dladmm.core.relaxed.state import State
 from dladmm.core.relaxed.updates import residual
 from dladmm.engine.arrays import Array, xp
 from dladmm.engine.programs import compiled
-from dladmm.engine.sums import added, squared_norm, total
+from dladmm.engine.sums import added, masked, squared_norm, total
 from dladmm.engine.walks import Folded
 
 
@@ -76,6 +76,7 @@ def subgradient_norm(problem: Problem, data: Data, state: State, rho: Array, nu:
     def body(weights: Array | None, _: Any, read: Any) -> tuple[Any, Folded]:
         """Squares over (z, a, u), and the gradients in each W and b, of one block of samples."""
         x, y, z, a, p, u = read
+        masks = problem.masks(x)
         squares: list[Array] = []
         gradients: list[Any] = []
         c = [*[nu] * last, rho]
@@ -94,14 +95,14 @@ def subgradient_norm(problem: Problem, data: Data, state: State, rho: Array, nu:
                     c[k] * problem.layers[k].pullback(state.W[k], r[k], places)
                     for k, places in problem.readers[l]
                 )
-                squares.append(total((back + mismatch) ** 2, weights))
+                squares.append(total(masked(back + mismatch, masks[l]) ** 2, weights))
                 if f.continuous and not f.pools:
                     left, right = (-nu * r[l] - mismatch * slope for slope in f.slopes(z[l]))
                     inner = (left <= 0) & (right >= 0)
                     least = xp.where(inner, 0, xp.minimum(xp.abs(left), xp.abs(right)))
                     squares.append(total(least**2, weights))
             inputs = problem.inputs_of(l, x, a)
-            G, g = layer.adjoint_W(r[l], inputs, weights), layer.unit_sum(r[l], weights)
+            G, g = layer.from_matrix(layer.gradient_matrix(r[l], inputs, weights))
             gradients.append((c[l] * G, c[l] * g))
         return (), Folded(sum=(sum(squares), gradients))
 

@@ -57,7 +57,7 @@ def update_W(
     layer, W, c = phi.layer, phi.W, phi.c
     G, energy = _gradient(phi, a_prev, samples)
     K = moments(layer, a_prev, samples, exactly=regularizer.quadratic is None)
-    d = damping(rule, layer, K, G, energy, samples.mass(phi.p))
+    d = damping(rule, layer, K, G, energy, phi.count(samples))
     if regularizer.quadratic is None:
         D, record = _prox_step(regularizer, W, G, c, K, d)
         return W + D, add_product(phi, D, a_prev, samples), record
@@ -82,7 +82,7 @@ def update_W_twice(
     times_K = partial(phi.layer.times_gram, K=K)
     W, c = phi.W, phi.c
     G, energy = _gradient(phi, x, samples)
-    d = damping(rule, phi.layer, K, G, energy, samples.mass(x))
+    d = damping(rule, phi.layer, K, G, energy, phi.count(samples))
     ridge = None if regularizer.quadratic is None else regularizer.quadratic / c
     factor = None if ridge is None else _factor(K, d + ridge)
 
@@ -116,7 +116,7 @@ def moments(layer: Layer, a: Array, samples: Samples, exactly: bool) -> Array:
     """K = sum_i omega_i a_i a_i^T of the rows that W is multiplied with, of all samples or
     estimated from every k-th."""
     first = next(trees.leaves(a))
-    count = layer.positions * (samples.count or first.shape[0])
+    count = layer.least_positions * (samples.count or first.shape[0])
     every = 1 if exactly else max(1, count // (SAMPLES_PER_INPUT * layer.fan_in))
 
     def body(weights: Array | None, _: Any, read: Any) -> tuple[Any, Folded]:
@@ -130,9 +130,7 @@ def moments(layer: Layer, a: Array, samples: Samples, exactly: bool) -> Array:
     return K if every == 1 else K * (samples.mass(first) / xp.maximum(probed, 1e-30))
 
 
-def damping(
-    rule: Matrix, layer: Layer, K: Array, G: Array, energy: Array, n_samples: Array
-) -> Array:
+def damping(rule: Matrix, layer: Layer, K: Array, G: Array, energy: Array, n_rows: Array) -> Array:
     """d = delta mean(diag(K)) > 0; the rule's delta, or F = R^2/chance.
 
     R^2 = <G, G K^-1>/|r|^2 is the share of the residual's energy that the inputs explain, and
@@ -145,7 +143,7 @@ def damping(
     if rule.delta is not None:
         return rule.delta * mean
     solved = solve_factored(_factor(K, LEAST_DELTA * mean), G.T).T
-    chance = layer.fan_in / layer.unit_count(n_samples)
+    chance = layer.fan_in / n_rows
     F = xp.sum(solved * G) / xp.maximum(chance * energy, np.finfo(K.dtype).tiny)
     # In float32 a K that is nearly singular may have no factor: then as for noise.
     return xp.clip(xp.where(xp.isfinite(F), F, 1), LEAST_DELTA, MOST_DELTA) * mean

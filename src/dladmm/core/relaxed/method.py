@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dladmm.core.data import DATA, Arrays, Data, padded_data
+from dladmm.core.data import DATA, Arrays, Data, padded_data, reads_x_alone
 from dladmm.core.evaluate import Evaluation, evaluate
 from dladmm.core.method import Account, Guarantee, Method, Penalties, Start, no_argmin, stacked
 from dladmm.core.params import Params
@@ -186,7 +186,8 @@ class DLADMM(Relaxed):
         numbers = 0
         for l, layer in enumerate(self.problem.layers):
             step = layer.n_weights + layer.units + grams * layer.fan_in**2
-            numbers += 2 * layer.units + (layer.n_weights if l == 0 else 2 * step)
+            known = l == 0 and reads_x_alone(self.problem)
+            numbers += 2 * layer.units * layer.has_bias + (layer.n_weights if known else 2 * step)
         return numbers * itemsize
 
     def guarantee(self, account: Account) -> Guarantee:

@@ -24,7 +24,7 @@ from dladmm.engine import trees
 from dladmm.engine.arrays import Array, namespace, xp
 from dladmm.engine.buffers import in_memory_of, stored_after
 from dladmm.engine.loops import repeat_while
-from dladmm.engine.sums import added, for_each, squares_of_each, total, weighted
+from dladmm.engine.sums import added, for_each, masked, squares_of_each, total, weighted
 from dladmm.engine.trees import STATIC
 from dladmm.engine.walks import Folded, Samples
 from dladmm.terms.activations import Activation
@@ -38,7 +38,7 @@ class Phi:
     """One layer's part of phi, c/2 |p + b - z - u/rho|^2 with p = A(W, a_prev).
 
     c = rho for the last layer, else nu; hidden layers have no dual. `places`: where among the
-    layer's inputs the one is that a step moves.
+    layer's inputs the one is that a step moves. `mask`: see `Layer.mask`.
     """
 
     layer: Layer = field(metadata=STATIC)
@@ -49,6 +49,13 @@ class Phi:
     u_over_rho: Array | None
     c: Array
     places: tuple[int, ...] = field(default=(0,), metadata=STATIC)
+    mask: Array | None = None
+
+    def count(self, samples: Samples) -> Array:
+        """How many positions of all samples count."""
+        if self.mask is None:
+            return self.layer.unit_count(samples.mass(self.p))
+        return samples.total(self.mask)
 
 
 class Step(NamedTuple):
@@ -86,6 +93,8 @@ def update_b(phi: Phi, samples: Samples) -> Array:
 
     The paper's B is the curvature of one sample; over a batch it is c sum omega_i.
     """
+    if not phi.layer.has_bias:
+        return phi.b
     gap = phi.z - phi.p
     target = gap if phi.u_over_rho is None else gap + phi.u_over_rho
     own = phi.layer.unit_sum(target, samples.weights)
@@ -134,22 +143,25 @@ def update_a(
     above: Sequence[Phi],
     nu: Array,
     samples: Samples,
+    mask: Array | None = None,
 ) -> tuple[Array, tuple[Array, ...], Step]:
     """A majorised step on sum c/2 |A(W, a) + b - z_above - u/rho|^2 + nu/2 |a - f(z)|^2, the sum
     over all layers that read a.   (eqs. 3, 16)
 
-    Per sample, tau = (sum c |A(W, g)|^2 + nu |g|^2) / |g|^2 with g the gradient. Returns a, and
-    with it the new products p = A(W, a) of the layers above, which come for free.
+    Per sample, tau = (sum c |A(W, g)|^2 + nu |g|^2) / |g|^2 with g the gradient, zero where a mask
+    is: a stays there. Returns a, and with it the new products p = A(W, a) of the layers above,
+    which come for free.
     """
     if rule.scalar:
         samples = replace(samples, blocks=1)  # one tau for all needs all samples at once
 
     def body(weights: Array | None, updated: Any, read: Any) -> tuple[Any, Folded]:
-        (a, products), (z, targets) = updated, read
+        (a, products), (z, targets, mask) = updated, read
         g = a - f(z)
         for phi, p, (z_above, u_over_rho) in zip(above, products, targets, strict=True):
             r = residual(p, phi.b, z_above, u_over_rho)
             g = phi.c / nu * phi.layer.pullback(phi.W, r, phi.places) + g
+        g = masked(g, mask)
         images = [phi.layer.image(phi.W, g, phi.places) for phi in above]
         bends = [phi.c / nu * squares_of_each(v) for phi, v in zip(above, images, strict=True)]
         size, bent = squares_of_each(g), added(bends)
@@ -161,7 +173,7 @@ def update_a(
         return (a - for_each(step, a) * g, products), folded
 
     updated = (a, tuple(phi.p for phi in above))
-    read = (z, tuple((phi.z, phi.u_over_rho) for phi in above))
+    read = (z, tuple((phi.z, phi.u_over_rho) for phi in above), mask)
     (a, products), folded = samples.walk(body, updated, read)
     return a, products, Step(folded.sum, folded.least, *folded.most)
 

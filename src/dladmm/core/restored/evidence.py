@@ -149,7 +149,8 @@ def curvature(
     roots = roots * xp.sqrt(weights)[:, None, None]
     each = roots.shape[1]
     top = roots.reshape(-1, *problem.out_shape)
-    targets = backward_sweep(problem, params, [xp.repeat(v, each, axis=0) for v in z], top)
+    masks, z = trees.map(lambda v: xp.repeat(v, each, axis=0), (problem.masks(x), z))
+    targets = backward_sweep(problem, params, masks, z, top)
     blocks = zip(problem.layers, inputs, targets, xp.sqrt(strengths), strict=True)
     G = sum(layer.gradient_gram(r / root, a) for layer, a, r, root in blocks)
     return G, xp.sum(targets[-1].reshape(len(top), -1, problem.layers[-1].units), axis=1)

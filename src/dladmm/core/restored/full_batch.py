@@ -43,6 +43,7 @@ from dladmm.core.restored.metric import (
     damped_inputs,
     damped_outputs,
     layer_gains,
+    positions_of,
     prox_in_metric,
     with_quadratic,
 )
@@ -203,17 +204,17 @@ def with_penalty(problem: Problem, measured: Measured, params: Params) -> Measur
 
 def probe_every(problem: Problem, n_samples: int) -> list[int]:
     """Second moments of each layer are estimated from every k-th sample, this k: from all, unless
-    N >> n. A sample counts as often as it has positions."""
+    N >> n. A sample counts as often as it has positions that count."""
     widest = max(max(layer.fan_in, layer.units) for layer in problem.layers)
     enough = SAMPLES_PER_UNIT * widest
-    return [max(1, n_samples * layer.positions // enough) for layer in problem.layers]
+    return [max(1, n_samples * layer.least_positions // enough) for layer in problem.layers]
 
 
 def begin(problem: Problem, data: Data, params: Params) -> Restored:
     """The start of a run."""
     measured = measure(problem, data, params)
     squares = [xp.trace(sums.outputs) for sums in measured.layers]
-    gains = layer_gains(problem.layers, squares)
+    gains = layer_gains(positions_of(problem, data), squares)
     weighing = None
     if is_asked(problem):
         weighing = first_weighing(problem, data, params, measured.risk)

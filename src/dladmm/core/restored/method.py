@@ -6,7 +6,7 @@ from functools import partial
 from math import prod
 from typing import ClassVar
 
-from dladmm.core.data import DATA, Arrays, Data, padded_data
+from dladmm.core.data import DATA, Arrays, Data, padded_data, reads_x_alone
 from dladmm.core.method import Account, Guarantee, Method, Penalties, Start, no_argmin, stacked
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
@@ -32,6 +32,7 @@ class RestoredMethod(Method):
     has_penalties: ClassVar[bool] = False
     init: ClassVar[str] = "scaled"
     streams: ClassVar[bool] = True
+    alive: ClassVar[dict[str, int]]
 
     def requires(self) -> None:
         """Restored sweeps need what the relaxed methods do not: gradients."""
@@ -59,19 +60,31 @@ class RestoredMethod(Method):
 
     def _moments(self, rank: float = math.inf) -> int:
         """Numbers in the moments of a and r, known by so many columns."""
-        sizes = [n for layer in self.problem.layers for n in (layer.fan_in + 1, layer.units)]
+        sizes = [n for layer in self.problem.layers for n in (layer.n_columns, layer.units)]
         return sum(n * int(min(n, rank)) for n in sizes)
 
     def _bytes(self, fixed: int, block: int, itemsize: int) -> int:
-        """`fixed` numbers, and the temporaries of `block` rows."""
+        """`fixed` numbers, the temporaries of `block` rows, and the patches of some of them."""
         layers = self.problem.layers
-        per_row = prod(self.problem.in_shape) + 3 * sum(prod(layer.out_shape) for layer in layers)
-        return (fixed + block * per_row) * itemsize
+        per_row = sum(self._alive(l) * prod(layer.out_shape) for l, layer in enumerate(layers))
+        at_once = [(layer, min(block, layer.samples_at_once or 0)) for layer in layers]
+        patches = max(n * layer.positions * layer.fan_in for layer, n in at_once)
+        return (fixed + block * (prod(self.problem.in_shape) + per_row) + patches) * itemsize
+
+    def _alive(self, l: int) -> int:
+        """How many arrays of the size of a layer's outputs live at once. With positions that is the
+        compiler's choice, and the factors are fitted to its account."""
+        if self.problem.layers[l].positions == 1:
+            return 3
+        if self.problem.is_recurrent(l):
+            return self.alive["recurrent"]
+        pools = l < len(self.problem.activations) and self.problem.activations[l].pools
+        return self.alive["pooled" if pools else "positions"]
 
     @property
     def _weights(self) -> int:
         """Numbers in [W b] of all layers."""
-        return sum(layer.units * (layer.fan_in + 1) for layer in self.problem.layers)
+        return sum(layer.units * layer.n_columns for layer in self.problem.layers)
 
 
 @dataclass(frozen=True)
@@ -79,6 +92,7 @@ class FullBatch(RestoredMethod):
     """Restored sweeps over all samples: F itself, which never rises."""
 
     objective_name: ClassVar[str] = "the true loss"
+    alive: ClassVar[dict[str, int]] = {"pooled": 3, "positions": 5, "recurrent": 8}
 
     def prepare(self, arrays: Arrays, engine: Engine = JAX) -> Data:
         return padded_data(self.problem, arrays, with_gram=False, engine=engine)
@@ -116,8 +130,8 @@ class FullBatch(RestoredMethod):
 
     def exchanged_bytes(self, itemsize: int) -> int:
         """Per trial of a step, of which one suffices nearly always: gradient and squares. The
-        moments of x are those of the start."""
-        of_x = (self.problem.layers[0].fan_in + 1) ** 2
+        moments of a layer that reads x alone are those of the start."""
+        of_x = self.problem.layers[0].n_columns ** 2 if reads_x_alone(self.problem) else 0
         return (2 * self._weights + self._moments() - of_x) * itemsize
 
     def guarantee(self, account: Account) -> Guarantee:
@@ -170,6 +184,7 @@ class MiniBatch(RestoredMethod):
 
     overlaps: ClassVar[bool] = False  # launching an epoch takes as long as the epoch
     objective_name: ClassVar[str] = "the mean loss"
+    alive: ClassVar[dict[str, int]] = {"pooled": 6, "positions": 5, "recurrent": 9}
     unit: ClassVar[str] = "epochs"
 
     batch_size: int | str  # or "auto"

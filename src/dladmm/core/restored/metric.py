@@ -6,10 +6,12 @@ with the second moments K of [a, 1] and S of the residual targets r.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from dladmm.core.data import Data
+from dladmm.core.problem import Problem
 from dladmm.engine.arrays import Array, xp
 from dladmm.engine.linalg import identity
 from dladmm.engine.loops import repeat
@@ -42,14 +44,23 @@ def mean_diagonal(M: Array) -> Array:
     return xp.maximum(xp.trace(M) / M.shape[0], np.finfo(M.dtype).tiny)
 
 
-def layer_gains(layers: Sequence[Layer], squares: Sequence[Array]) -> Array:
+def positions_of(problem: Problem, data: Data) -> list[Any]:
+    """How many positions of a sample count at each layer, on average."""
+    samples, masks = data.samples, problem.masks(data.x)
+    return [
+        layer.positions if mask is None else samples.total(mask) / samples.mass(data.x)
+        for layer, mask in zip(problem.layers, masks, strict=True)
+    ]
+
+
+def layer_gains(positions: Sequence[Any], squares: Sequence[Array]) -> Array:
     """|r_l|^2 / |r_L|^2 of each layer, from |r_l|^2; 1 where nothing arrives.
 
     A layer with T positions has T r and T a in the gradient of one sample, and both moments add
     them up: where they do not depend on each other the curvature is 1/T of the product of the two
     sums (Grosse and Martens, 2016).
     """
-    sizes = xp.stack([s / layer.positions for layer, s in zip(layers, squares, strict=True)])
+    sizes = xp.stack([s / count for count, s in zip(positions, squares, strict=True)])
     gains = sizes / xp.maximum(sizes[-1], np.finfo(sizes.dtype).tiny)
     return xp.where(gains > 0, gains, 1)
 

@@ -35,7 +35,12 @@ from dladmm.core.problem import Problem
 from dladmm.core.restored.batches import LONGEST, Batches
 from dladmm.core.restored.evidence import Weighing, first_weighing, in_records, most_samples, weigh
 from dladmm.core.restored.full_batch import matrices, weighed
-from dladmm.core.restored.metric import layer_gains, prox_of_weights, with_quadratic
+from dladmm.core.restored.metric import (
+    layer_gains,
+    positions_of,
+    prox_of_weights,
+    with_quadratic,
+)
 from dladmm.core.restored.point import Point, restore
 from dladmm.core.restored.spectrum import (
     Spectrum,
@@ -109,7 +114,7 @@ def begin(problem: Problem, params: Params) -> Stream:
     return Stream(
         params,
         params,
-        tuple(unknown(layer.fan_in + 1, dtype) for layer in problem.layers),
+        tuple(unknown(layer.n_columns, dtype) for layer in problem.layers),
         tuple(unknown(layer.units, dtype) for layer in problem.layers),
         np.ones(problem.n_layers, dtype),
         np.ones((), dtype),
@@ -225,13 +230,14 @@ def with_moments(problem: Problem, state: Stream, batch: Data, point: Point) -> 
         a, r, K, S = point.inputs[l], point.targets[l], state.inputs[l], state.outputs[l]
         of_inputs = samples.sum(layer.gram_with_bias_times(a, K.vectors, weights)) / count
         of_outputs = samples.sum(layer.unit_gram_times(r, S.vectors, weights)) / count
-        squares = samples.sum(layer.gram_trace(a, weights)) / count + layer.positions
+        squares = samples.sum(layer.gram_trace(a, weights)) / count
+        squares = squares + layer.positions * (layer.n_columns - layer.fan_in)
         inputs.append(renewed(K, of_inputs, squares, memory))
         outputs.append(renewed(S, of_outputs, samples.total(r**2) / count, memory))
         changes.append(change(K, of_inputs, DELTA))
     settled = ~first & (xp.max(xp.stack(changes)) < CHANGED)
     wait = xp.clip(xp.where(settled, 2 * state.wait, state.wait // 2), 1, LOOK_BACK)
-    now = layer_gains(problem.layers, [S.trace for S in outputs])
+    now = layer_gains(positions_of(problem, batch), [S.trace for S in outputs])
     gains = xp.where(first, now, state.gains)
     return state._replace(
         inputs=tuple(inputs),

@@ -9,7 +9,7 @@ import numpy as np
 from dladmm.core.params import Params, forward_pass
 from dladmm.core.problem import Problem
 from dladmm.engine.arrays import Array, xp
-from dladmm.engine.sums import added
+from dladmm.engine.sums import added, masked
 from dladmm.terms.activations import Activation
 
 SHARE = 0.1  # of the size of z, by which a closed target moves a
@@ -68,13 +68,19 @@ def restore(problem: Problem, params: Params, x: Array, y: Array) -> Point:
     """The forward pass, and the backward sweep from u = -grad R(z_L)."""
     inputs, z = forward_pass(problem, params, x)
     losses, top = problem.loss.value_and_gradient(z[-1], y)
-    return Point(tuple(inputs), backward_sweep(problem, params, z, top), z[-1], losses)
+    targets = backward_sweep(problem, params, problem.masks(x), z, top)
+    return Point(tuple(inputs), targets, z[-1], losses)
 
 
 def backward_sweep(
-    problem: Problem, params: Params, z: Sequence[Array], top: Array
+    problem: Problem,
+    params: Params,
+    masks: Sequence[Array | None],
+    z: Sequence[Array],
+    top: Array,
 ) -> tuple[Array, ...]:
-    """The residual targets r_l of every layer, `top` being that of the last."""
+    """The residual targets r_l of every layer, `top` being that of the last; zero where a mask is,
+    which is before a sequence, so that none is missing in what is pulled back further."""
     last = problem.n_layers - 1
     targets: dict[int, Array] = {last: top}
     for l in range(last - 1, -1, -1):
@@ -86,7 +92,8 @@ def backward_sweep(
             if k != l
         )
         if problem.is_recurrent(l):
-            targets[l] = layer.run_back(params.W[l], z[l], g, partial(residual_target, f))
+            r = layer.run_back(params.W[l], z[l], g, partial(residual_target, f))
+            targets[l] = masked(r, masks[l])
         else:
             targets[l] = residual_target(f, z[l], g)
     return tuple(targets[l] for l in range(last + 1))

@@ -20,7 +20,7 @@ from math import prod
 from typing import Any, Self
 
 from dladmm.engine.arrays import Array, namespace, xp
-from dladmm.engine.sums import flat_rows, mass, total, weighted
+from dladmm.engine.sums import flat_rows, mass, row_gram, total, weighted
 from dladmm.engine.windows import in_parts
 
 Shape = tuple[int, ...]
@@ -96,6 +96,18 @@ class Layer:
         """Whether it has one input."""
         return True
 
+    @property
+    def has_bias(self) -> bool:
+        """Whether b is added; else it stays at zero, and [W b] is W alone."""
+        return True
+
+    def mask(self, x: Array) -> Array | None:
+        """Where outputs count for samples x, 1 or 0, (N, *positions, 1); None: everywhere.
+
+        Elsewhere the layer's rows are zero, and so must f be at zero: z, a and r stay at zero.
+        """
+        return None
+
     # Sizes.
 
     @property
@@ -108,6 +120,11 @@ class Layer:
         return prod(self.out_shape[:-1])
 
     @property
+    def least_positions(self) -> int:
+        """How many of them count, at least."""
+        return self.positions
+
+    @property
     def weight_shape(self) -> Shape:
         return (self.units, self.fan_in)
 
@@ -118,6 +135,16 @@ class Layer:
     @property
     def n_weights(self) -> int:
         return self.units * self.fan_in
+
+    @property
+    def n_columns(self) -> int:
+        """The columns of [W b]."""
+        return self.fan_in + self.has_bias
+
+    @property
+    def n_parameters(self) -> int:
+        """How many numbers of [W b] are learnt."""
+        return self.units * self.n_columns
 
     @property
     def initial_scale(self) -> float:
@@ -193,11 +220,11 @@ class Layer:
 
     def to_matrix(self, W: Array, b: Array) -> Array:
         """[W b], one row for each unit."""
-        return xp.concatenate([W, b[:, None]], axis=1)
+        return xp.concatenate([W, b[:, None]], axis=1) if self.has_bias else W
 
     def from_matrix(self, M: Array) -> tuple[Array, Array]:
         """(W, b) of M = [W b]."""
-        return M[:, :-1], M[:, -1]
+        return (M[:, :-1], M[:, -1]) if self.has_bias else (M, xp.zeros_like(M[:, 0]))
 
     def gradient_matrix(self, r: Array, a: Array, weights: Array | None) -> Array:
         """sum_i omega_i r_i [expand(a_i), 1]^T: the gradient in [W b] of what has slope r in p."""
@@ -241,11 +268,13 @@ class Layer:
 
     def gram(self, a: Array, weights: Array | None) -> Array:
         """K with sum_i omega_i |A(D, a_i)|^2 = <D K, D> for every D, row by row."""
-        of_rows = lambda a, weights: self.unit_gram(self.expand(a), weights)  # noqa: E731
+        of_rows = lambda a, weights: row_gram(self.expand(a), weights)  # noqa: E731
         return self._summed(of_rows, a, weights)
 
     def gram_with_bias(self, a: Array, weights: Array | None) -> Array:
         """K with sum_i omega_i |A(D, a_i) + d|^2 = <[D d] K, [D d]>: the Gram matrix of [a, 1]."""
+        if not self.has_bias:
+            return self.gram(a, weights)
         return self._summed(self._gram_with_bias, a, weights)
 
     def _gram_with_bias(self, a: Array, weights: Array | None) -> Array:
@@ -253,13 +282,11 @@ class Layer:
         column = self.unit_sum(rows, weights)[:, None]
         ones = self.unit_count(mass(rows.shape[0], weights, rows.dtype)).reshape(1, 1)
         below = xp.concatenate([column.T, ones], axis=1)
-        return xp.concatenate(
-            [xp.concatenate([self.unit_gram(rows, weights), column], axis=1), below]
-        )
+        return xp.concatenate([xp.concatenate([row_gram(rows, weights), column], axis=1), below])
 
     def unit_gram(self, r: Array, weights: Array | None) -> Array:
         """sum_i omega_i r_i r_i^T, the second moments of what arrives at the units."""
-        return flat_rows(weighted(r, weights)).T @ flat_rows(r)
+        return row_gram(r, weights)
 
     def unit_gram_times(self, r: Array, U: Array, weights: Array | None) -> Array:
         """unit_gram(r) U, without the matrix where U has few columns."""
@@ -274,6 +301,8 @@ class Layer:
 
         def of_rows(a: Array, weights: Array | None) -> Array:
             rows = self.expand(a)
+            if not self.has_bias:
+                return self.unit_gram_times(rows, U, weights)
             image = weighted(rows @ U[:-1] + U[-1], weights)
             return xp.concatenate(
                 [flat_rows(rows).T @ flat_rows(image), self.unit_sum(image, None)[None]]

@@ -1,10 +1,14 @@
-"""Convolution along one axis or two: a dense product on the windows of a sample."""
+"""Convolution along one axis or two: a dense product on the windows of a sample; in groups too."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Self
 
-from dladmm.engine.arrays import Array
+import numpy as np
+
+from dladmm.engine.arrays import Array, xp
+from dladmm.engine.sums import row_gram
 from dladmm.engine.windows import added_windows, cropped, positions, window_rows, zero_padded
 from dladmm.terms.layers.base import Layer, Shape, part
 
@@ -66,6 +70,117 @@ class Convolution(Layer):
     @classmethod
     def example(cls) -> Self:
         return cls((5, 6, 2), 3, (3, 2), (2, 1), (1, 2), ((1, 1), (0, 1)))
+
+
+@part
+@dataclass(frozen=True)
+class Grouped(Convolution):
+    """A convolution whose filters each see the channels of their own group, one of `groups`.
+
+    W has a column for every channel all the same, and zeros where a filter does not look, by
+    `pattern`: a product costs what it does without groups. [W b] has a column of biases for each
+    group, and K = [a, 1]^T [a, 1] no entry between two of them: on matrices D with these zeros it
+    is the same form <D K, D>, and steps in its metric keep them.
+    """
+
+    groups: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.inputs[-1] % self.groups or self.outputs % self.groups:
+            raise ValueError(
+                f"groups={self.groups} does not divide {self.inputs[-1]} channels and"
+                f" {self.outputs} filters; expected a divisor of both"
+            )
+
+    @property
+    def _unit_groups(self) -> np.ndarray:
+        return np.arange(self.outputs) * self.groups // self.outputs
+
+    @property
+    def _column_groups(self) -> np.ndarray:
+        channels = self.inputs[-1]
+        return np.tile(np.arange(channels) * self.groups // channels, prod(self.window))
+
+    @property
+    def pattern(self) -> np.ndarray:
+        """1 where W may have a weight."""
+        return _same(self._unit_groups, self._column_groups)
+
+    @property
+    def n_columns(self) -> int:
+        return self.fan_in + self.groups
+
+    @property
+    def n_parameters(self) -> int:
+        return self.units * (self.fan_in // self.groups + 1)
+
+    @property
+    def initial_scale(self) -> float:
+        return (2 * self.groups / self.fan_in) ** 0.5
+
+    def initial_weights(self, normal: Callable[[Shape], Array], scales: Sequence[float]) -> Array:
+        return self._kept(super().initial_weights(normal, scales))
+
+    def _kept(self, W: Array) -> Array:
+        return W * self.pattern.astype(W.dtype)
+
+    def change(self, D: Array, a: Array) -> Array:
+        return super().change(self._kept(D), a)
+
+    def adjoint_a(self, W: Array, r: Array) -> Array:
+        return super().adjoint_a(self._kept(W), r)
+
+    def adjoint_W(self, r: Array, a: Array, weights: Array | None) -> Array:
+        return self._kept(super().adjoint_W(r, a, weights))
+
+    def to_matrix(self, W: Array, b: Array) -> Array:
+        own = _same(self._unit_groups, np.arange(self.groups)).astype(b.dtype)
+        return xp.concatenate([self._kept(W), b[:, None] * own], axis=1)
+
+    def from_matrix(self, M: Array) -> tuple[Array, Array]:
+        own = _same(self._unit_groups, np.arange(self.groups)).astype(M.dtype)
+        return self._kept(M[:, : self.fan_in]), xp.sum(M[:, self.fan_in :] * own, axis=1)
+
+    def gradient_gram(self, r: Array, a: Array) -> Array:
+        rows = self.expand(a)
+        n, each = rows.shape[0], r.shape[0] // rows.shape[0]
+        r = r.reshape(n, each, self.positions, -1)
+        g = xp.einsum("nepu,npf->neuf", r, rows.reshape(n, self.positions, -1))
+        g = self._kept(g).reshape(n * each, -1)
+        return g @ g.T
+
+    # Moments, with zeros between two groups.
+
+    def gram(self, a: Array, weights: Array | None) -> Array:
+        same = _same(self._column_groups, self._column_groups)
+        K = super().gram(a, weights)
+        return K * same.astype(K.dtype)
+
+    def gram_with_bias(self, a: Array, weights: Array | None) -> Array:
+        K = super().gram_with_bias(a, weights)
+        places = np.append(np.arange(self.fan_in), [self.fan_in] * self.groups)
+        groups = np.append(self._column_groups, np.arange(self.groups))
+        return K[places][:, places] * _same(groups, groups).astype(K.dtype)
+
+    def gram_with_bias_times(self, a: Array, U: Array, weights: Array | None) -> Array:
+        return self.gram_with_bias(a, weights) @ U
+
+    def unit_gram(self, r: Array, weights: Array | None) -> Array:
+        S = row_gram(r, weights)
+        return S * _same(self._unit_groups, self._unit_groups).astype(S.dtype)
+
+    def unit_gram_times(self, r: Array, U: Array, weights: Array | None) -> Array:
+        return self.unit_gram(r, weights) @ U
+
+    @classmethod
+    def example(cls) -> Self:
+        return cls((5, 6, 4), 6, (3, 2), (2, 1), (1, 2), ((1, 1), (0, 1)), 2)
+
+
+def _same(one: np.ndarray, two: np.ndarray) -> np.ndarray:
+    """1 for each pair of one and two that is of the same group."""
+    return one[:, None] == two
 
 
 def same_padding(axes: Shape, window: Shape, strides: Shape, dilation: Shape) -> Padding:

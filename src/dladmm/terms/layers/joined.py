@@ -1,4 +1,4 @@
-"""Several inputs at one node: skips, and recurrence over time."""
+"""Several inputs at one node: skips, and recurrence over time, of unequal lengths too."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -211,3 +211,66 @@ class Joined(Layer):
     @classmethod
     def example(cls) -> Self:
         return cls((at_each_position((4, 2), 3), Delayed((4, 3), 3), Skip((4, 3))), own=1)
+
+
+@part
+@dataclass(frozen=True)
+class Present(Layer):
+    """p = w at each step of a sequence and 0 elsewhere, by the last channel of its input: a bias
+    that has no say in the padding."""
+
+    inputs: Shape  # (steps, channels), the last of which is 1 where a sequence is
+    outputs: int
+
+    @property
+    def in_shape(self) -> Shape:
+        return self.inputs
+
+    @property
+    def out_shape(self) -> Shape:
+        return (self.inputs[0], self.outputs)
+
+    @property
+    def fan_in(self) -> int:
+        return 1
+
+    def expand(self, a: Array) -> Array:
+        return a[..., -1:]
+
+    def collapse(self, rows: Array) -> Array:
+        others = namespace(rows).zeros((*rows.shape[:-1], self.inputs[1] - 1), rows.dtype)
+        return xp.concatenate([others, rows], axis=-1)
+
+    def initial_weights(self, normal: Callable[[Shape], Array], scales: Sequence[float]) -> Array:
+        """Zeros, as any bias."""
+        return 0 * normal(self.weight_shape)
+
+    def scaled_columns(self, W: Array, factors: Sequence[Any]) -> Array:
+        """The last channel's factor is that of W."""
+        return W * np.atleast_1d(factors[0])[-1]
+
+
+@dataclass(frozen=True)
+class Masked(Joined):
+    """A recurrence over sequences of unequal length, which all end at the last step.
+
+    The last channel of x is 1 where a sequence is and 0 before it, as all of x is there. Its weight
+    stands for the bias, so that before a sequence all rows are zero and the state stays where it
+    starts, at f(0) = 0.
+    """
+
+    @property
+    def has_bias(self) -> bool:
+        return False
+
+    @property
+    def least_positions(self) -> int:
+        return 1
+
+    def mask(self, x: Array) -> Array | None:
+        return (x[..., -1:] != 0).astype(x.dtype)
+
+    @classmethod
+    def example(cls) -> Self:
+        inner = (at_each_position((4, 2), 3), Delayed((4, 3), 3), Present((4, 3), 3))
+        return cls(inner, own=1)
