@@ -28,17 +28,22 @@ def over_relaxed(
     problem: Problem, reach: float, data: Data, before: State, after: State, rho: Array, nu: Array
 ) -> tuple[State, Lagrangian]:
     """The state to go on from, reach times the step from `before` or `after` itself, and L_rho."""
-    further = partial(_along, reach)
-    W, b, z, a = (
-        tuple(map(further, getattr(before, kind), getattr(after, kind)))
-        for kind in ("W", "b", "z", "a")
-    )
-    p = products(problem, data.x, a, W)
-    ahead = State(W, b, z, a, p, -problem.loss.gradient(z[-1], data.y))
+    ahead = ahead_of(problem, reach, data, before, after)
     at_ahead, at_after = (lagrangian(problem, data, state, rho, nu) for state in (ahead, after))
     lower: Callable[..., Array] = partial(xp.where, at_ahead.value < at_after.value)
     return trees.map(lower, ahead, after), trees.map(lower, at_ahead, at_after)
 
 
-def _along(reach: float, before: Array, after: Array) -> Array:
+def ahead_of(problem: Problem, reach: float, data: Data, before: State, after: State) -> State:
+    """The state reach times the step from `before` to `after`, of the layers that are here."""
+    W, b, z, a = (
+        trees.map(partial(along, reach), getattr(before, kind), getattr(after, kind))
+        for kind in ("W", "b", "z", "a")
+    )
+    u = None if after.u is None else -problem.loss.gradient(z[-1], data.y)
+    return State(W, b, z, a, products(problem, data.x, a, W), u)
+
+
+def along(reach: float, before: Array, after: Array) -> Array:
+    """Reach times the step from one array to another."""
     return before + reach * (after - before)

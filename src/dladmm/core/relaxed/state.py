@@ -17,6 +17,7 @@ class State(NamedTuple):
     """All variables of L_rho, and the running products p_l = A_l(W_l, a_{l-1}).
 
     `a` holds a_1..a_{L-1}; `p` is kept so that no product is computed only to evaluate something.
+    Where layers are in groups (layer_groups.py), None stands for what another group has.
     """
 
     W: tuple[Array, ...]
@@ -79,10 +80,12 @@ def state_from_params(
 def products(
     problem: Problem, x: Array, a: Sequence[Array], W: Sequence[Array]
 ) -> tuple[Array, ...]:
-    """p_l = A_l(W_l, what layer l reads)."""
-    inputs = [problem.inputs_of(l, x, a) for l in range(problem.n_layers)]
-    layers = zip(problem.layers, W, inputs, strict=True)
-    return tuple(layer.apply(V, read) for layer, V, read in layers)
+    """p_l = A_l(W_l, what layer l reads), of the layers that are here."""
+
+    def product(l: int) -> Array:
+        return problem.layers[l].apply(W[l], problem.inputs_of(l, x, a))
+
+    return tuple(None if V is None else product(l) for l, V in enumerate(W))
 
 
 # Unused arguments are kept: the old p gives its memory to the new one, though nobody reads it.
