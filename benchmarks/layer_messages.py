@@ -42,10 +42,11 @@ def run(setup: Any, messages: str, seed: int) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", default=",".join(DATA))
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     rows = []
-    for name in DATA:
+    for name in asked.data.split(","):
         setup = image_setup(load_dataset(name), QUICK.samples[name], QUICK.hidden)
         for messages in MESSAGES:
             options = Options(method="dladmm", layer_devices=GROUPS, layer_messages=messages)

@@ -141,7 +141,7 @@ def compiled_collectives(method, n):
     return found_collectives(lowered.compile().as_text())
 
 
-WIDTHS = {"f32": 4, "s32": 4, "pred": 1, "f64": 8, "u32": 4, "s64": 8, "bf16": 2, "s8": 1}
+WIDTHS = {"f32": 4, "s32": 4, "pred": 1, "f64": 8, "u32": 4, "s64": 8, "u16": 2, "s8": 1}
 KINDS = "all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter|collective-broadcast"
 
 

@@ -159,7 +159,9 @@ class Loop:
                 if verdict is None and pauses:
                     self.paused(at)
                 if verdict is not None and not method.overlaps:
-                    return verdict
+                    if verdict != Status.DIVERGED or k == max_iter or not self._recover():
+                        return verdict
+                    verdict = None  # nothing has grown from the broken state
             if ends and verdict is None:
                 return Status.INTERRUPTED
             launched = self._launch(k, seen) if k < max_iter else None

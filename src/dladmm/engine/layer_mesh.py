@@ -75,6 +75,8 @@ class LayerMesh:
         groups that share two processes might wait for each other, each for its own."""
         like = load_jax().ShapeDtypeStruct((1,), np.float32)
         for g in self.mine:
+            if len(self.own[g].local_devices) == self.own[g].size:
+                continue  # all of it is here
             held = [self._zero(device, like) for device in self.own[g].local_devices]
             v = _array((self.own[g].size,), self.own[g], _spec(ROWS, AXIS), held)
             _added(self.own[g], v).block_until_ready()
@@ -87,9 +89,10 @@ class LayerMesh:
         """What group g's devices hold of an array on all of them, without a copy."""
         own, data = self.own[g], _shards(v)
         held = [data[device] for device in own.local_devices]
-        spec, rows = _spec(where, AXIS), own.size if where == ROWS else 1
-        shape = (rows * v_shape[0], *v_shape[1:]) if (v_shape := held[0].shape) else ()
-        return _array(shape, own, spec, held)
+        shape = held[0].shape
+        if where == ROWS:
+            shape = (own.size * shape[0], *shape[1:])
+        return _array(shape, own, _spec(where, AXIS), held)
 
     def joined(self, parts: Mapping[int, Array], like: ShapeDtypeStruct, where: str) -> Array:
         """The arrays of groups as one on all devices, `like` being what each device has of it;

@@ -75,13 +75,16 @@ class Exact(Messages):
 
 @dataclass(frozen=True)
 class BFloat16(Messages):
-    """The change in bfloat16: eight bits of it."""
+    """The change in bfloat16: eight bits of it. As integers, since what a compiler does not compute
+    with in sixteen bits it would send in thirty-two."""
 
     def encoded(self, change: Array) -> Message:
-        return (change.astype(load_jax().numpy.bfloat16),)
+        jax = load_jax()
+        return (jax.lax.bitcast_convert_type(change.astype(jax.numpy.bfloat16), np.uint16),)
 
     def decoded(self, message: Message, dtype: Any) -> Array:
-        return message[0].astype(dtype)
+        jax = load_jax()
+        return jax.lax.bitcast_convert_type(message[0], jax.numpy.bfloat16).astype(dtype)
 
     def bytes_of(self, numbers: int, itemsize: int) -> int:
         return 2 * numbers
