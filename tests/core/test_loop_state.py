@@ -42,7 +42,7 @@ def test_every_field_comes_back(kind, more, method, monkeypatch):
     monkeypatch.setattr(keeping, "LoopState", kind)
     problem, at = a_state(kind, method, **more)
     how = method_for(problem, Options(method=method))
-    shot = keeping.to_snapshot(how, at, 40)
+    shot = keeping.to_snapshot(how, None, at, 40)
     plain = json.loads(json.dumps(shot.plain))  # as a checkpoint stores it
     back = keeping.from_snapshot(how, type(shot)(shot.by_sample, shot.rest, plain, 40))
     defaults = kind(None, None, None, {}, False)
@@ -56,6 +56,6 @@ def test_every_field_comes_back(kind, more, method, monkeypatch):
 
 def test_rows_of_samples_are_kept_apart_from_the_rest():
     problem, at = a_state(LoopState, "dladmm")
-    shot = keeping.to_snapshot(method_for(problem, Options(method="dladmm")), at, 40)
+    shot = keeping.to_snapshot(method_for(problem, Options(method="dladmm")), None, at, 40)
     assert {v.shape[0] for v in jax.tree.leaves(shot.by_sample)} == {40}
     assert all(isinstance(v, jnp.ndarray) for v in jax.tree.leaves(shot.rest))

@@ -11,7 +11,7 @@ from tolerances import EXACT_STEP
 
 from dladmm import Options, Status, solve
 from dladmm.core import methods
-from dladmm.core.relaxed import method
+from dladmm.core.relaxed import layer_programs, method
 from dladmm.core.relaxed.method import DLADMM
 from dladmm.core.relaxed.schedules import Multiply
 from dladmm.core.relaxed.sweep import dladmm_sweep
@@ -144,3 +144,26 @@ def test_a_diverged_run_returns_the_best_network_recorded():
     assert min(recorded) < list(recorded)[-1]
     for one, two in zip(jax.tree.leaves(result.params), jax.tree.leaves(best), strict=True):
         np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("least", [50, math.inf])
+def test_a_run_in_groups_of_layers_recovers_too(monkeypatch, least):
+    """It does not launch an iteration before it has read the records of the last one."""
+    recorded = layer_programs.recorded
+
+    def spoilt(*given):
+        record, rho = recorded(*given), given[-2]
+        value = jnp.where(rho < least, jnp.nan, record.lagrangian.value)
+        return record._replace(lagrangian=record.lagrangian._replace(value=value))
+
+    monkeypatch.setattr(layer_programs, "recorded", spoilt)
+    jax.clear_caches()  # programs do not know that what they were made of has changed
+    result = run("dladmm", layer_devices=1)
+    jax.clear_caches()
+    if math.isinf(least):
+        assert result.status == Status.DIVERGED
+        return
+    assert result.status == Status.MAX_ITER
+    assert result.certificate.rho == 100  # from 1, tenfold twice
+    assert len(result.history["lagrangian"]) == 28  # two of 30 were dropped
+    assert all_finite(result.params)

@@ -180,7 +180,7 @@ def compiled_collectives(method, n, network):
     return found_collectives(lowered.compile().as_text())
 
 
-WIDTHS = {"f32": 4, "s32": 4, "pred": 1, "f64": 8, "u32": 4, "s64": 8}
+WIDTHS = {"f32": 4, "s32": 4, "pred": 1, "f64": 8, "u32": 4, "s64": 8, "u16": 2, "s8": 1}
 KINDS = "all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter|collective-broadcast"
 
 

@@ -144,6 +144,40 @@ def engines(as_json: AsJson = False) -> None:
 
 
 @app.command()
+def layers(
+    samples: Annotated[int, typer.Option(help="Number of samples.")] = 2_000,
+    width: Annotated[int, typer.Option(help="Units of each hidden layer.")] = 200,
+    depth: Annotated[str, typer.Option(help="Numbers of hidden layers.")] = "4,8,16,32",
+    groups: Annotated[str, typer.Option(help="Numbers of groups, a process each.")] = "1,2,3",
+    messages: Annotated[str, typer.Option(help="exact, bfloat16 or 8bit.")] = "exact",
+    iterations: Annotated[int, typer.Option(help="Best of this many.")] = 3,
+    as_json: AsJson = False,
+) -> None:
+    """Layers in groups at the same time against one group, and a pipeline by its cost model."""
+    from dladmm.bench.layers import HEADER, bench_layers, line
+    from dladmm.core.relaxed.layer_messages import MESSAGES
+
+    for option, value in (("--samples", samples), ("--width", width), ("--iterations", iterations)):
+        if value < 1:
+            raise ValueError(f"{option} {value} is not valid; expected a positive integer")
+    if messages not in MESSAGES:
+        known = ", ".join(MESSAGES)
+        raise ValueError(f"--messages {messages!r} is unknown; expected one of {known}")
+    sizes = (parse_sizes("--depth", depth), parse_sizes("--groups", groups))
+    if max(sizes[1]) > min(sizes[0]) + 1:
+        raise ValueError(
+            f"--groups {groups} has more groups than {min(sizes[0]) + 1} layers; expected no more"
+        )
+    show = lambda text: typer.echo(text, err=True)  # noqa: E731
+    figures = bench_layers(samples, width, *sizes, iterations, messages, show)
+    if as_json:
+        print_json(figures)
+        return
+    typer.echo(f"{samples:,} samples, layers of {width}, {figures['cores']} cores, {messages}")
+    typer.echo("\n".join([HEADER, *map(line, figures["rows"])]))
+
+
+@app.command()
 def race(
     data: Annotated[str, typer.Option(help="A data set, such as digits or mnist.")] = "mnist",
     samples: Annotated[int | None, typer.Option(help="Training images; all by default.")] = None,

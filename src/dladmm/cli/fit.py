@@ -25,6 +25,8 @@ from dladmm.cli.options import (
     DataDir,
     Devices,
     EngineName,
+    LayerDevices,
+    LayerMessages,
     NumProcesses,
     ProcessId,
     Resume,
@@ -104,6 +106,8 @@ def fit(
     dtype: Annotated[str, typer.Option(help="auto, float32 or float64.")] = DEFAULTS.dtype,
     engine: EngineName = DEFAULTS.engine,
     devices: Devices = None,
+    layer_devices: LayerDevices = None,
+    layer_messages: LayerMessages = DEFAULTS.layer_messages,
     checkpoint: Checkpoint = None,
     checkpoint_every: CheckpointEvery = None,
     checkpoint_minutes: CheckpointMinutes = None,
@@ -138,6 +142,8 @@ def fit(
         "dtype": dtype,
         "engine": engine,
         "devices": devices,
+        "layer_devices": layer_devices,
+        "layer_messages": layer_messages,
         **({} if loss is None else {"loss": loss}),
     }
     if not 0 <= test_size < 1:

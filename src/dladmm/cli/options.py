@@ -43,6 +43,16 @@ Devices = Annotated[
         help="How many devices to spread the rows over; all in several processes, else 1."
     ),
 ]
+LayerDevices = Annotated[
+    int | None,
+    typer.Option(
+        help="dladmm: groups of layers, each on devices of its own, that work at the same time."
+    ),
+]
+LayerMessages = Annotated[
+    str,
+    typer.Option(help="What such groups tell their neighbours: exact values, bfloat16 or 8bit."),
+]
 Checkpoint = Annotated[
     Path | None, typer.Option(help="Folder to keep the run in, to go on after an interruption.")
 ]

@@ -25,7 +25,7 @@ def chosen_engine(method: Method, options: Options, n_samples: int) -> Engine:
     takes_long = flops * ITERATIONS > method.crossing
     sooner = options.engine == "auto" and takes_long and has_room_for_jax()
     if reason or options.engine == "jax" or sooner:
-        return Engine(True, make_mesh(options.devices))
+        return Engine(True, make_mesh(options.devices, options.layer_devices))
     return Engine(False, one_thread=flops < SHARED)
 
 
@@ -35,6 +35,8 @@ def why_jax(method: Method, options: Options) -> str:
         return "works in one process"
     if options.devices is not None:
         return f"has no devices, but devices={options.devices!r}"
+    if options.layer_devices is not None:
+        return f"has no devices, but layer_devices={options.layer_devices!r}"
     if method.problem.needs_jax:
         return "cannot compute a term of this network, which needs JAX"
     return ""

@@ -63,14 +63,25 @@ def predicted_class(z: Array) -> Array:
 
 
 def regularization(problem: Problem, W: tuple[Array, ...]) -> Array:
-    """sum_l Omega_l(W_l)."""
-    terms = zip(problem.regularizers, W, strict=True)
-    return sum((term.value(V) for term, V in terms), np.zeros((), W[0].dtype))
+    """sum_l Omega_l(W_l), over the layers that are here."""
+    terms = [(term, V) for term, V in zip(problem.regularizers, W, strict=True) if V is not None]
+    return sum((term.value(V) for term, V in terms), np.zeros((), terms[0][1].dtype))
 
 
 def relative_change(new: Any, old: Any) -> Array:
     """|(W, b)+ - (W, b)| / |(W, b)+|, over all layers of two networks or states."""
+    return relative(*squared_change(new, old))
+
+
+def squared_change(new: Any, old: Any) -> tuple[Array, Array]:
+    """|(W, b)+ - (W, b)|^2 and |(W, b)+|^2, over the layers that are here."""
     pairs = [*zip(new.W, old.W, strict=True), *zip(new.b, old.b, strict=True)]
-    change = sum(squared_norm(one - two) for one, two in pairs)
-    size = sum(squared_norm(one) for one, _ in pairs)
+    here = [(one, two) for one, two in pairs if one is not None]
+    return sum(squared_norm(one - two) for one, two in here), sum(
+        squared_norm(one) for one, _ in here
+    )
+
+
+def relative(change: Array, size: Array) -> Array:
+    """The norm of a change relative to the size, from the squares of both."""
     return xp.sqrt(change / xp.maximum(size, np.finfo(size.dtype).tiny))

@@ -20,8 +20,9 @@ def upgraded_identity(identity: Mapping[str, Any], now: Mapping[str, Any]) -> di
     say which rows were held out: they are taken as those of the run of `now`, and so is the step
     rule, whose default changed since, of methods that have none. Whether the step over mini-batches
     falls was an option."""
+    identity = {"layer_messages": "exact"} | dict(identity)  # the only ones there were
     if not is_former(identity):
-        return dict(identity)
+        return identity
     same = {
         name: value for name, value in identity.items() if name not in ("network", "batch_decay")
     }

@@ -18,11 +18,12 @@ from dladmm.engine.devices import own_rows
 from dladmm.engine.processes import over_processes
 
 
-def to_snapshot(method: Method, at: LoopState, count: int | None) -> Snapshot:
+def to_snapshot(method: Method, data: Any, at: LoopState, count: int | None) -> Snapshot:
     """The state of a loop, its arrays as they are."""
     by_sample, rest = method.split(at.state)
     values = {f.name: getattr(at, f.name) for f in fields(at) if f.name != "state"}
-    networks = {name: v for name, v in values.items() if isinstance(v, Params)}
+    found = {name: v for name, v in values.items() if isinstance(v, Params)}
+    networks = {name: method.whole(data, v) for name, v in found.items()}
     plain = {name: v for name, v in values.items() if name not in networks}
     return Snapshot(by_sample, (rest, networks), plain, count)
 
@@ -50,7 +51,7 @@ class Keeper:
             known["rows of each process"] = over_processes(n_own).tolist()
         self.store: SnapshotStore = settings.open(known)
         try:
-            saved = self.store.newest(to_snapshot(run.method, at, self.count))
+            saved = self.store.newest(to_snapshot(run.method, run.data, at, self.count))
         except BaseException:
             self.store.close(wait=False)
             raise
@@ -73,7 +74,8 @@ class Keeper:
     def keep(self, at: LoopState) -> None:
         # Copies: the next iteration takes over the state's buffers while they are being written.
         still = replace(at, state=trees.map(xp.copy, at.state))
-        self.store.keep(at.iteration, to_snapshot(self.run.method, still, self.count))
+        snapshot = to_snapshot(self.run.method, self.run.data, still, self.count)
+        self.store.keep(at.iteration, snapshot)
 
 
 def _count(n_own: int, run: Run) -> int | None:

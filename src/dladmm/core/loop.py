@@ -60,7 +60,8 @@ class Run:
     def begin(self, network: Params, start: Start) -> Any:
         """A feasible state of this network, by a forward pass."""
         # An iteration may take over the state's buffers, so the network kept aside is a copy.
-        return self.method.begin(self.data, trees.map(xp.copy, network), start)
+        whole = self.method.whole(self.data, network)
+        return self.method.begin(self.data, trees.map(xp.copy, whole), start)
 
     def on_devices(self, rho: float, nu: float) -> Penalties:
         return self.engine.replicate(tuple(np.asarray(v, self.dtype) for v in (rho, nu)))
@@ -158,7 +159,9 @@ class Loop:
                 if verdict is None and pauses:
                     self.paused(at)
                 if verdict is not None and not method.overlaps:
-                    return verdict
+                    if verdict != Status.DIVERGED or k == max_iter or not self._recover():
+                        return verdict
+                    verdict = None  # nothing has grown from the broken state
             if ends and verdict is None:
                 return Status.INTERRUPTED
             launched = self._launch(k, seen) if k < max_iter else None
@@ -225,7 +228,7 @@ class Loop:
         score = -row["train_loss"]
         if run.held_out is not None:
             sampled = math.isfinite(score) and not self.ended
-            found = run.held_out.score(run.method.problem, launched.params) if sampled else math.nan
+            found = self._held_out_score(launched.params) if sampled else math.nan
             row["validation_score"] = found
             score = found if run.judge is not None else score
         at.rows.append(row)
@@ -241,6 +244,11 @@ class Loop:
         if self.ended:
             return None
         return Status.STOPPED if stopped else self._verdict(row, score)
+
+    def _held_out_score(self, network: Params) -> float:
+        run, rows = self.run, self.run.held_out
+        assert rows is not None
+        return rows.score(run.method.problem, run.method.whole(run.data, network))
 
     def _verdict(self, row: Mapping[str, float], score: float) -> Status | None:
         """Whether nothing is left to gain, by the rules of `Options`."""

@@ -14,16 +14,14 @@ from dladmm.engine.limits import available_bytes
 
 BATCH_ADVICE = 1024
 # What a run that does not fit may be changed to.
+RESTORED: dict[str, Any] = {"method": "restored", "layer_devices": None}
 ADVICE: dict[str, dict[str, Any]] = {
     "engine='numpy'": {"engine": "numpy"},
     "step_rule='closed-form'": {"step_rule": "closed-form"},
-    "method='restored'": {"method": "restored"},
-    f"batch_size={BATCH_ADVICE}": {"method": "restored", "batch_size": BATCH_ADVICE},
-    f"batch_size={BATCH_ADVICE} with engine='numpy'": {
-        "method": "restored",
-        "batch_size": BATCH_ADVICE,
-        "engine": "numpy",
-    },
+    "method='restored'": RESTORED,
+    f"batch_size={BATCH_ADVICE}": RESTORED | {"batch_size": BATCH_ADVICE},
+    f"batch_size={BATCH_ADVICE} with engine='numpy'": RESTORED
+    | {"batch_size": BATCH_ADVICE, "engine": "numpy"},
 }
 
 

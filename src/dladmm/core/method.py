@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from dladmm.core.data import Arrays
+from dladmm.core.evaluate import Evaluation, evaluate_run
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
 from dladmm.engine import trees
@@ -138,6 +139,16 @@ class Method(ABC):
     def before(self, k: int, data: Any, state: Any) -> Any:
         """The state that iteration k goes on from."""
         return state
+
+    def whole(self, data: Any, params: Params) -> Params:
+        """A network that `advance` has returned, as every process can read all of it: its layers
+        may lie with different ones. All processes ask for it together."""
+        return params
+
+    def evaluate(self, data: Any, params: Params) -> Evaluation:
+        """The network's own loss and accuracy on the data of a run."""
+        found: Evaluation = evaluate_run(self.problem, data, params)
+        return found
 
     def refresh(self, data: Any, state: Any) -> Any:
         """The same state without the rounding its running quantities have gathered."""

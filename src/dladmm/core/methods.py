@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from dladmm.core.method import Method
 from dladmm.core.options import Options
 from dladmm.core.problem import Problem
+from dladmm.core.relaxed.layer_messages import MESSAGES
 from dladmm.core.relaxed.step_rules import SweepOptions, step_rule
 from dladmm.core.restored.method import FullBatch, MiniBatch
 from dladmm.terms.activations import WithoutSlope
@@ -29,7 +31,13 @@ def _relaxed(kind: str) -> Callable[[Problem, Options], Method]:
                 " works on all samples at once; expected None, or method='restored'"
             )
         how = SweepOptions(step_rule(options.step_rule), options.zl_solver)
-        return getattr(method, kind)(problem, how)
+        alone: Any = getattr(method, kind)(problem, how)
+        if options.layer_devices is None:
+            return alone
+        from dladmm.core.relaxed.layer_parallel import LayerDLADMM
+
+        messages = MESSAGES[options.layer_messages]
+        return LayerDLADMM(problem, alone, options.layer_devices, messages)
 
     return build
 
@@ -40,8 +48,14 @@ METHODS: dict[str, Callable[[Problem, Options], Method]] = {
     "admm": _relaxed("ADMM"),
 }
 WITH_STEP_RULES = {"dladmm"}  # those that read `Options.step_rule`
+WITH_LAYER_DEVICES = {"dladmm"}  # whose layers need not wait for each other
 
 
 def method_for(problem: Problem, options: Options) -> Method:
     """The method these options name; ValueError where they do not fit it."""
+    if options.layer_devices is not None and options.method not in WITH_LAYER_DEVICES:
+        raise ValueError(
+            f"layer_devices={options.layer_devices!r} does not fit method={options.method!r}, whose"
+            " layers wait for each other; expected None, or method='dladmm'"
+        )
     return METHODS[options.method](problem, options)

@@ -74,6 +74,13 @@ class Options:
         "auto" is float64 up to 10,000 numbers in x, where it costs little, else float32.
     devices : None, int, list of JAX devices or mesh
         What the samples are spread over; a mesh has the one axis "data".
+    layer_devices : None or int
+        dlADMM only: the layers are cut into so many groups, each with devices of its own, that work
+        at the same time; `devices` is then the count of all groups together, by default one for
+        each, or in several processes all there are.
+    layer_messages : "exact", "bfloat16" or "8bit"
+        What two groups tell each other of the boundary between them: its values, or how they
+        change, in sixteen or eight bits.
     engine : "auto", "numpy" or "jax"
         NumPy computes at once, JAX compiles first; "auto" takes the one that should be done sooner
         (core/choice.py).
@@ -101,6 +108,8 @@ class Options:
     seed: int = 0
     dtype: str = "auto"
     devices: Any = None
+    layer_devices: int | None = None
+    layer_messages: str = "exact"
     engine: str = "auto"
 
 

@@ -38,7 +38,7 @@ class Progress:
     row : mapping
         Its record: `train_loss`, `seconds` and whatever else the method records.
     params : Params
-        The network after it.
+        The network after it; with `layer_devices` in several processes None for layers of others.
     """
 
     iteration: int

@@ -98,7 +98,10 @@ def rows_digest(v: np.ndarray) -> int:
 
 
 # Options that may differ between the run that was interrupted and the one that goes on.
-FREE = ("max_iter", "tol", "residual_tol", "patience", "stop_at_noise", "devices", "engine")
+FREE = (
+    *("max_iter", "tol", "residual_tol", "patience", "stop_at_noise"),
+    *("devices", "layer_devices", "engine"),
+)
 # Options that have another name here, since data have it already.
 OPTIONS = {"targets": "kind of targets"}
 FORMAT = 2

@@ -3,6 +3,7 @@
 import math
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,6 @@ import numpy as np
 from dladmm.core.certificate import certify
 from dladmm.core.choice import chosen_engine
 from dladmm.core.data import Arrays, targets_of_all
-from dladmm.core.evaluate import evaluate_run
 from dladmm.core.held_out import HeldOut
 from dladmm.core.initial import params_for_data
 from dladmm.core.keeping import Keeper
@@ -253,9 +253,10 @@ def _finished(loop: Loop, status: Status, resumed_from: int, n_samples: int) -> 
         lemma2_at_start=at.lemma2_at_start,
         subgradient_norm=norm,
     )
+    whole = partial(run.method.whole, run.data)
     return Result(
-        params=trees.map(np.asarray, at.network),
-        best_params=trees.map(np.asarray, at.best),
+        params=trees.map(np.asarray, whole(at.network)),
+        best_params=trees.map(np.asarray, whole(at.best)),
         status=status,
         message=explained(status, run, at),
         n_iter=len(at.rows),
@@ -275,7 +276,7 @@ def _history(rows: list[dict[str, float]]) -> dict[str, list[float]]:
 
 def _measure_last(run: Run, at: LoopState) -> None:
     """The real loss of the last network, which its iteration did not measure."""
-    real, last = evaluate_run(run.method.problem, run.data, at.network), at.rows[-1]
+    real, last = run.method.evaluate(run.data, at.network), at.rows[-1]
     last["train_loss"], last["train_accuracy"] = float(real.loss), float(real.accuracy)
     last["gap"] = last["train_loss"] - last["risk"] / run.mass
     if run.judge is None and -last["train_loss"] > at.best_score:

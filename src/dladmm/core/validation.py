@@ -12,6 +12,7 @@ from dladmm.core.methods import METHODS, method_for
 from dladmm.core.options import Options
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
+from dladmm.core.relaxed.layer_messages import MESSAGES
 from dladmm.core.relaxed.schedules import make_schedule
 from dladmm.core.relaxed.step_rules import STEP_RULES, StepRule
 from dladmm.core.relaxed.zl_solvers import zl_solvers
@@ -48,6 +49,9 @@ def checked_method(problem: Problem, options: Options) -> Method:
     _one_of("dual_start", options.dual_start, DUAL_STARTS)
     _one_of("dtype", options.dtype, DTYPES)
     _one_of("engine", options.engine, ENGINES)
+    _one_of("layer_messages", options.layer_messages, MESSAGES)
+    if options.layer_devices is not None:
+        check_integer("layer_devices", options.layer_devices, 1)
     if options.batch_size not in (None, "auto"):
         check_integer("batch_size", options.batch_size, 1)
     if not isinstance(options.step_rule, StepRule):

@@ -154,11 +154,14 @@ def spread(
     )
 
 
-def make_mesh(devices: Any) -> Mesh | None:
+def make_mesh(devices: Any, layer_devices: int | None = None) -> Mesh | None:
     """The mesh of `devices`: None for one device, a count, a list of devices, or a mesh itself.
 
-    A run of several processes uses every device of all of them unless a mesh says otherwise.
+    A run of several processes uses every device of all of them unless a mesh says otherwise, and
+    one in groups of layers (engine/layer_mesh.py) a device for each.
     """
+    if layer_devices is not None:
+        return _dealt_to(layer_devices, devices)
     if devices is None and process_count() == 1:
         return None
     jax = load_jax()
@@ -183,6 +186,26 @@ def make_mesh(devices: Any) -> Mesh | None:
     raise ValueError(
         f"devices={devices!r} is not valid; expected a count, a list of JAX devices, or a mesh"
     )
+
+
+def _dealt_to(groups: int, devices: Any) -> Mesh:
+    """The mesh of devices that so many groups share alike."""
+    if devices is None:
+        known = load_jax().devices()
+        if len(known) < groups:
+            raise ValueError(
+                f"layer_devices={groups} is more than the {len(known)} {known[0].platform} devices"
+                " there are; expected no more groups than devices, of which several processes have"
+                " one each, or XLA_FLAGS=--xla_force_host_platform_device_count=N makes N to try"
+            )
+    mesh = make_mesh(groups if devices is None and process_count() == 1 else devices)
+    count = 1 if mesh is None else mesh.size
+    if mesh is None or count % groups:
+        raise ValueError(
+            f"layer_devices={groups} does not divide the {count} devices of this run; expected"
+            " groups of as many devices each"
+        )
+    return mesh
 
 
 def _mesh(devices: Sequence[Any]) -> Mesh:

@@ -105,6 +105,11 @@ class DLADMMClassifier(ClassifierMixin, DLADMMBase):
     devices : None, int, list of JAX devices or a mesh with the one axis "data"
         What the samples are spread over. In several processes each passes its own rows, and all
         get the same model.
+    layer_devices : None or int
+        For method="dladmm": how many groups the layers are cut into, each on devices of its own,
+        that work at the same time.
+    layer_messages : "exact", "bfloat16" or "8bit"
+        What neighbouring groups tell each other: values, or how they change in fewer bits.
     engine : "auto", "numpy" or "jax"
         NumPy begins at once, JAX compiles first and is faster from then on; "auto" takes the one
         that should be done sooner.

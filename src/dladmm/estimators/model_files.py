@@ -129,7 +129,8 @@ def _parameters(estimator: Any) -> dict[str, Any]:
         )
         parameters["random_state"] = None
     # Of the machine that trained, not of the model.
-    parameters["devices"] = parameters["checkpoints"] = parameters["callbacks"] = None
+    for name in ("devices", "layer_devices", "checkpoints", "callbacks"):
+        parameters[name] = None
     return {name: encode(name, value) for name, value in parameters.items()}
 
 

@@ -54,6 +54,8 @@ class Parameters(Exporting):
     stop_at_noise: bool = DEFAULTS.stop_at_noise
     dtype: str = DEFAULTS.dtype
     devices: Any = None
+    layer_devices: int | None = DEFAULTS.layer_devices
+    layer_messages: str = DEFAULTS.layer_messages
     engine: str = DEFAULTS.engine
     checkpoints: Any = None
     callbacks: Any = None
@@ -159,5 +161,7 @@ class Parameters(Exporting):
             seed=seed,
             dtype=dtype,
             devices=self.devices,
+            layer_devices=self.layer_devices,
+            layer_messages=self.layer_messages,
             engine=self.engine,
         )

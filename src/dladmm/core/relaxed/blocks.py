@@ -41,7 +41,7 @@ class Blocks:
         self.start, self.rho, self.nu = state, rho, nu
         self.W, self.b, self.z = list(state.W), list(state.b), list(state.z)
         self.a, self.p = list(state.a), list(state.p)
-        self.u_over_rho = state.u / rho
+        self.u_over_rho = None if state.u is None else state.u / rho
         self.c = [nu] * (problem.n_layers - 1) + [rho]
         self.masks = problem.masks(data.x)
         self.zl_iterations = np.zeros((), np.int32)
@@ -72,19 +72,20 @@ class Blocks:
 
     def step_a(self, l: int) -> None:
         """a_l and, with it, p of every layer that reads it."""
-        readers = self.problem.readers[l]
-        above = [self._phi(k, places) for k, places in readers]
+        self.a[l], products, step = self._new_a(l)
+        for (k, _), p in zip(self.problem.readers[l], products, strict=True):
+            self.p[k] = p
+        self._note("a", step, self.now)
+
+    def _new_a(self, l: int) -> tuple[Array, tuple[Array, ...], Step]:
+        above = [self._phi(k, places) for k, places in self.problem.readers[l]]
         block = (self.problem.activations[l], self.a[l], self.z[l], above, self.nu, self.samples)
         rule = self.options.step_rule
         if not isinstance(rule, Matrix):
-            self.a[l], products, step = update_a(rule, *block, self.masks[l])
-        elif matrix_steps.has_minimiser(above):
-            self.a[l], products, step = matrix_steps.update_a(*block)
-        else:
-            self.a[l], products, step = update_a(ClosedForm(), *block, self.masks[l])
-        for (k, _), p in zip(readers, products, strict=True):
-            self.p[k] = p
-        self._note("a", step, self.now)
+            return update_a(rule, *block, self.masks[l])
+        if matrix_steps.has_minimiser(above):
+            return matrix_steps.update_a(*block)
+        return update_a(ClosedForm(), *block, self.masks[l])
 
     def step_z(self, l: int) -> None:
         """z_l."""
@@ -129,8 +130,12 @@ class Blocks:
     def step_u(self) -> State:
         """r = z_L - p_L - b_L and u + rho r: the state after the sweep."""
         r = self.z[-1] - self.p[-1] - self.b[-1]
+        return self.state()._replace(u=self.start.u + self.rho * r)
+
+    def state(self) -> State:
+        """The state as it stands, u being the one it began with."""
         W, b, z, a, p = map(tuple, (self.W, self.b, self.z, self.a, self.p))
-        return State(W, b, z, a, p, self.start.u + self.rho * r)
+        return State(W, b, z, a, p, self.start.u)
 
     def moved(self) -> Array:
         """The sum in c_k of Theorem 3."""
@@ -139,10 +144,15 @@ class Blocks:
 
     def subgradient_bound(self, new: State) -> Array:
         """The sum of norms that bounds the subgradient in Property 3, without its constant C."""
-        norms = [xp.sqrt(_sum(self.forward[kind])) for kind in ("W", "b", "a")]
-        norms.append(xp.sqrt(_sum(self.hidden_z_forward + self.forward["z"])))
+        norms = [xp.sqrt(square) for square in self.squares(self.forward)]
         norms.append(xp.sqrt(self._distance(new.z[-1], self.start.z[-1])))
         return _sum(norms)
+
+    def squares(self, distances: dict[str, list[Array]]) -> tuple[Array, ...]:
+        """Of a pass, the squared distances of all W, b, a and z, the hidden z of the forward one
+        included."""
+        hidden = self.hidden_z_forward if distances is self.forward else []
+        return (*(_sum(distances[kind]) for kind in "Wba"), _sum(hidden + distances["z"]))
 
     def least_curvature(self, kind: Literal["W", "a"]) -> Array:
         """The least theta (W) or tau (a) of the sweep; infinity where there was no such step."""

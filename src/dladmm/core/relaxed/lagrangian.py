@@ -31,19 +31,45 @@ class Lagrangian(NamedTuple):
     activation_gap: tuple[Array, ...]
 
 
+class Sums(NamedTuple):
+    """The sums that L_rho is made of; those of groups of layers add up to those of the network."""
+
+    risk: Array
+    penalty: Array
+    square: Array
+    dual: Array
+    linear: tuple[Array, ...]
+    activation: tuple[Array, ...]
+
+
 def lagrangian(problem: Problem, data: Data, state: State, rho: Array, nu: Array) -> Lagrangian:
     """L_rho at this state, from the running products: no matrix product."""
+    return from_sums(lagrangian_sums(problem, data, state), rho, nu)
+
+
+def lagrangian_sums(problem: Problem, data: Data, state: State) -> Sums:
+    """Its sums over the layers that are here, zero for all others."""
 
     # Over whole arrays: each sum is one kernel that reads them once and stores nothing.
     total = data.samples.total
-    r = -residual(state.p[-1], state.b[-1], state.z[-1], None)
+    penalty = regularization(problem, state.W)
+    zero = np.zeros((), penalty.dtype)
     linear, activation = [], []
     for l, f in enumerate(problem.activations):
-        linear.append(total(residual(state.p[l], state.b[l], state.z[l], None) ** 2))
-        activation.append(total((state.a[l] - f(state.z[l])) ** 2))
+        p, b, z, a = state.p[l], state.b[l], state.z[l], state.a[l]
+        linear.append(zero if p is None else total(residual(p, b, z, None) ** 2))
+        activation.append(zero if a is None or z is None else total((a - f(z)) ** 2))
+    if state.u is None:
+        return Sums(zero, penalty, zero, zero, tuple(linear), tuple(activation))
+    r = -residual(state.p[-1], state.b[-1], state.z[-1], None)
     risk = total(problem.loss.value(state.z[-1], data.y))
     square, dual = total(r * r), total(state.u * r)
-    penalty = regularization(problem, state.W)
+    return Sums(risk, penalty, square, dual, tuple(linear), tuple(activation))
+
+
+def from_sums(sums: Sums, rho: Array, nu: Array) -> Lagrangian:
+    """L_rho and its parts."""
+    risk, penalty, square, dual, linear, activation = sums
     relaxed = nu / 2 * sum(linear + activation, np.zeros((), risk.dtype))
     return Lagrangian(
         risk + penalty + relaxed + dual + rho / 2 * square,

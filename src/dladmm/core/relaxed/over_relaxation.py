@@ -30,22 +30,29 @@ def over_relaxed(
     problem: Problem, reach: float, data: Data, before: State, after: State, rho: Array, nu: Array
 ) -> tuple[State, Lagrangian]:
     """The state to go on from, reach times the step from `before` or `after` itself, and L_rho."""
-    further = partial(_along, reach)
-    W, b, z, a = (
-        tuple(map(further, getattr(before, kind), getattr(after, kind)))
-        for kind in ("W", "b", "z", "a")
-    )
-    p = tuple(
-        further(before.p[l], after.p[l])
-        if set(problem.sources[l]) == {INPUT}
-        else product(problem, l, data.x, a, W)
-        for l in range(problem.n_layers)
-    )
-    ahead = State(W, b, z, a, p, -problem.loss.gradient(z[-1], data.y))
+    ahead = ahead_of(problem, reach, data, before, after)
     at_ahead, at_after = (lagrangian(problem, data, state, rho, nu) for state in (ahead, after))
     lower: Callable[..., Array] = partial(xp.where, at_ahead.value < at_after.value)
     return trees.map(lower, ahead, after), trees.map(lower, at_ahead, at_after)
 
 
-def _along(reach: float, before: Array, after: Array) -> Array:
+def ahead_of(problem: Problem, reach: float, data: Data, before: State, after: State) -> State:
+    """The state reach times the step from `before` to `after`, of the layers that are here."""
+    further = partial(along, reach)
+    W, b, z, a = (
+        trees.map(further, getattr(before, kind), getattr(after, kind))
+        for kind in ("W", "b", "z", "a")
+    )
+    p = tuple(
+        further(before.p[l], after.p[l])
+        if set(problem.sources[l]) == {INPUT} and after.p[l] is not None
+        else product(problem, l, data.x, a, W)
+        for l in range(problem.n_layers)
+    )
+    u = None if after.u is None else -problem.loss.gradient(z[-1], data.y)
+    return State(W, b, z, a, p, u)
+
+
+def along(reach: float, before: Array, after: Array) -> Array:
+    """Reach times the step from one array to another."""
     return before + reach * (after - before)

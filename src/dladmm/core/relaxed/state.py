@@ -17,6 +17,7 @@ class State(NamedTuple):
     """All variables of L_rho, and the running products p_l = A_l(W_l, a_{l-1}).
 
     `a` holds a_1..a_{L-1}; `p` is kept so that no product is computed only to evaluate something.
+    Where layers are in groups (layer_groups.py), None stands for what another group has.
     """
 
     W: tuple[Array, ...]
@@ -77,8 +78,8 @@ def state_from_params(
 
 
 def product(problem: Problem, l: int, x: Array, a: Sequence[Array], W: Sequence[Array]) -> Array:
-    """p_l = A_l(W_l, what layer l reads)."""
-    return problem.layers[l].apply(W[l], problem.inputs_of(l, x, a))
+    """p_l = A_l(W_l, what layer l reads); None for a layer of another group."""
+    return None if W[l] is None else problem.layers[l].apply(W[l], problem.inputs_of(l, x, a))
 
 
 # Unused arguments are kept: the old p gives its memory to the new one, though nobody reads it.
