@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dladmm.cli.messages import echo_warnings
-from dladmm.cli.options import AsJson, Data, DataDir, Target, parse_sizes, print_json
-from dladmm.core.options import HIDDEN
+from dladmm.cli.options import (
+    HIDDEN_UNITS,
+    AsJson,
+    Data,
+    DataDir,
+    Hidden,
+    Target,
+    parse_sizes,
+    print_json,
+)
 
 if TYPE_CHECKING:
     from dladmm.cli.loading import Source
@@ -23,9 +31,7 @@ def compare(
     data: Data,
     out: Annotated[Path, typer.Option(help="Folder for records and picture.", show_default=False)],
     target: Target = None,
-    hidden: Annotated[str, typer.Option(help="Units of the hidden layers.")] = ",".join(
-        map(str, HIDDEN)
-    ),
+    hidden: Hidden = HIDDEN_UNITS,
     methods: Annotated[
         str,
         typer.Option(

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from dladmm.cli.fit_job import FitJob
 from dladmm.cli.messages import check_writable, claimed, print_message
 from dladmm.cli.options import (
+    HIDDEN_UNITS,
+    ActivationName,
+    Alpha,
     AsJson,
+    BatchSize,
     Checkpoint,
     CheckpointEvery,
     CheckpointMinutes,
@@ -24,19 +28,32 @@ from dladmm.cli.options import (
     Data,
     DataDir,
     Devices,
+    Drop,
+    Dtype,
     EngineName,
+    Hidden,
     LayerDevices,
     LayerMessages,
+    LossName,
+    MaxIter,
+    MethodName,
+    NetworkName,
     NumProcesses,
+    Out,
     ProcessId,
+    Report,
     Resume,
+    Seed,
+    StepRuleName,
     Target,
+    Targets,
+    Task,
+    TestSize,
     parse_alpha,
     parse_sizes,
 )
 from dladmm.cli.processes import join
-from dladmm.core.options import ACTIVATION, ALPHA, DEFAULTS, HIDDEN
-from dladmm.core.relaxed.step_rules import STEP_RULES
+from dladmm.core.options import ACTIVATION, ALPHA, DEFAULTS
 from dladmm.engine.signals import asked_to_end, listening
 
 TEST_SIZE = 0.2
@@ -44,66 +61,24 @@ TEST_SIZE = 0.2
 
 def fit(
     data: Data,
-    out: Annotated[Path, typer.Option(help="Where to write the model.", show_default=False)],
+    out: Out,
     target: Target = None,
-    task: Annotated[
-        str | None,
-        typer.Option(help="classification or regression; inferred from the target by default."),
-    ] = None,
-    drop: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN", help="A column to leave out; may be given several times."),
-    ] = None,
-    test_size: Annotated[
-        float,
-        typer.Option(help="The part of the rows held out for a score; 0 holds none out."),
-    ] = TEST_SIZE,
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.html",
-            help="A page to look at, on the rows held out: scores, curves, mistakes, columns.",
-        ),
-    ] = None,
-    hidden: Annotated[
-        str, typer.Option(help="Units of the hidden layers, such as 256,128.")
-    ] = ",".join(map(str, HIDDEN)),
-    network: Annotated[
-        str | None,
-        typer.Option(
-            help="For images and sequences: lenet, cnn-small, resnet-small, rnn or a .json file."
-        ),
-    ] = None,
-    activation: Annotated[str, typer.Option(help="Of the hidden layers.")] = ACTIVATION,
-    method: Annotated[
-        str, typer.Option(help="The algorithm: restored, dladmm or admm.")
-    ] = DEFAULTS.method,
-    step_rule: Annotated[
-        str,
-        typer.Option(help=f"How long the steps of dladmm are: {', '.join(STEP_RULES)}."),
-    ] = str(DEFAULTS.step_rule),
-    targets: Annotated[
-        str,
-        typer.Option(
-            help="Of restored sweeps: first-order, or closed, without a derivative of activations."
-        ),
-    ] = DEFAULTS.targets,
-    loss: Annotated[
-        str | None,
-        typer.Option(help="log_loss for classes and squared_error for numbers by default."),
-    ] = None,
-    alpha: Annotated[
-        str, typer.Option(help="Strength of the l2 regularisation: evidence, or a number.")
-    ] = ALPHA,
-    seed: Annotated[int, typer.Option(help="For the weights to start from.")] = DEFAULTS.seed,
-    batch_size: Annotated[
-        int | None,
-        typer.Option(help="Rows of a mini-batch; all rows at once by default."),
-    ] = None,
-    max_iter: Annotated[
-        int, typer.Option(help="The most iterations, or epochs.")
-    ] = DEFAULTS.max_iter,
-    dtype: Annotated[str, typer.Option(help="auto, float32 or float64.")] = DEFAULTS.dtype,
+    task: Task = None,
+    drop: Drop = None,
+    test_size: TestSize = TEST_SIZE,
+    report: Report = None,
+    hidden: Hidden = HIDDEN_UNITS,
+    network: NetworkName = None,
+    activation: ActivationName = ACTIVATION,
+    method: MethodName = DEFAULTS.method,
+    step_rule: StepRuleName = str(DEFAULTS.step_rule),
+    targets: Targets = DEFAULTS.targets,
+    loss: LossName = None,
+    alpha: Alpha = ALPHA,
+    seed: Seed = DEFAULTS.seed,
+    batch_size: BatchSize = None,
+    max_iter: MaxIter = DEFAULTS.max_iter,
+    dtype: Dtype = DEFAULTS.dtype,
     engine: EngineName = DEFAULTS.engine,
     devices: Devices = None,
     layer_devices: LayerDevices = None,

@@ -6,6 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
+from dladmm.core.options import HIDDEN
+from dladmm.core.relaxed.step_rules import STEP_RULES
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Data = Annotated[
     str,
@@ -29,8 +32,57 @@ DataDir = Annotated[
         show_default=False,
     ),
 ]
-
-
+Out = Annotated[Path, typer.Option(help="Where to write the model.", show_default=False)]
+Task = Annotated[
+    str | None,
+    typer.Option(help="classification or regression; inferred from the target by default."),
+]
+Drop = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN", help="A column to leave out; may be given several times."),
+]
+TestSize = Annotated[
+    float, typer.Option(help="The part of the rows held out for a score; 0 holds none out.")
+]
+Report = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE.html",
+        help="A page to look at, on the rows held out: scores, curves, mistakes, columns.",
+    ),
+]
+Hidden = Annotated[str, typer.Option(help="Units of the hidden layers, such as 256,128.")]
+HIDDEN_UNITS = ",".join(map(str, HIDDEN))  # by default
+NetworkName = Annotated[
+    str | None,
+    typer.Option(
+        help="For images and sequences: lenet, cnn-small, resnet-small, rnn or a .json file."
+    ),
+]
+ActivationName = Annotated[str, typer.Option(help="Of the hidden layers.")]
+MethodName = Annotated[str, typer.Option(help="The algorithm: restored, dladmm or admm.")]
+StepRuleName = Annotated[
+    str, typer.Option(help=f"How long the steps of dladmm are: {', '.join(STEP_RULES)}.")
+]
+Targets = Annotated[
+    str,
+    typer.Option(
+        help="Of restored sweeps: first-order, or closed, without a derivative of activations."
+    ),
+]
+LossName = Annotated[
+    str | None,
+    typer.Option(help="log_loss for classes and squared_error for numbers by default."),
+]
+Alpha = Annotated[
+    str, typer.Option(help="Strength of the l2 regularisation: evidence, or a number.")
+]
+Seed = Annotated[int, typer.Option(help="For the weights to start from.")]
+BatchSize = Annotated[
+    int | None, typer.Option(help="Rows of a mini-batch; all rows at once by default.")
+]
+MaxIter = Annotated[int, typer.Option(help="The most iterations, or epochs.")]
+Dtype = Annotated[str, typer.Option(help="auto, float32 or float64.")]
 EngineName = Annotated[
     str,
     typer.Option(
