@@ -19,13 +19,20 @@ from dladmm.core.evaluate import evaluate
 from dladmm.core.initial import params_for_data
 from dladmm.core.method import Start
 from dladmm.core.restored import full_batch as restored
+from dladmm.core.restored.measure import measure
 from dladmm.core.restored.method import FullBatch, iterate_restored
-from dladmm.core.restored.metric import Metric, damped_inputs, damped_outputs, layer_gains
+from dladmm.core.restored.metric import (
+    Metric,
+    damped_inputs,
+    damped_outputs,
+    layer_gains,
+    positions_of,
+)
 from dladmm.experiments.machine import describe_machine
 
 MAX_ITER = 60
 TRIALS = restored.RestoredRecord._fields.index("trials")
-measured_at = jax.jit(restored.measure, static_argnames="problem")
+measured_at = jax.jit(measure, static_argnames="problem")
 
 
 def plain(problem, data):
@@ -85,7 +92,8 @@ def balanced(problem, data):
     sweep = plain(problem, data)
 
     def advance(state):
-        gains = layer_gains([sums.outputs for sums in state.measured.layers])
+        squares = [jnp.trace(sums.outputs) for sums in state.measured.layers]
+        gains = layer_gains(positions_of(problem, data), squares)
         return sweep(state._replace(gains=gains))
 
     return advance

@@ -13,8 +13,9 @@ from dladmm import Options, Params, Problem, Status, forward, solve
 from dladmm.core.data import Data, make_data
 from dladmm.core.initial import initial_params
 from dladmm.core.restored import full_batch as restored
+from dladmm.core.restored.measure import measure, probe_every, signal_to_noise
 from dladmm.core.restored.metric import prox_in_metric
-from dladmm.engine.walks import Samples
+from dladmm.engine.walks import Samples, probe
 from dladmm.terms.regularizers import L1, L2, Box
 
 SIZES = (4, 6, 5, 3)
@@ -57,7 +58,7 @@ WEIGHTS = np.random.default_rng(2).uniform(0, 2, 40)
 @pytest.mark.parametrize("loss", ["log_loss", "huber"])
 def test_the_first_order_targets_give_the_gradient(loss, activation, weights):
     problem, data, params = begun(loss, activation, weights)
-    measured = restored.measure(problem, data, params)
+    measured = measure(problem, data, params)
     gradient = jax.grad(lambda p: objective(problem, data, p))(params)
     assert measured.objective == pytest.approx(
         float(objective(problem, data, params)), rel=ROUNDING
@@ -89,7 +90,7 @@ def per_sample(problem, data, params):
 
 def test_second_moments_and_squares_are_sums_over_samples():
     problem, data, params = begun("log_loss", "tanh", WEIGHTS)
-    measured = restored.measure(problem, data, params)
+    measured = measure(problem, data, params)
     omega = WEIGHTS
     for sums, A, r in zip(measured.layers, *per_sample(problem, data, params), strict=True):
         np.testing.assert_allclose(sums.inputs, (omega[:, None] * A).T @ A, rtol=EXACT_STEP)
@@ -103,22 +104,20 @@ def test_second_moments_and_squares_are_sums_over_samples():
 
 def test_blocks_of_samples_change_nothing_but_the_order_of_sums():
     problem, data, params = begun("log_loss", "tanh", WEIGHTS)
-    whole = restored.measure(problem, data, params)
-    blocks = restored.measure(
-        problem, Data(data.x, data.y, Samples(jnp.asarray(WEIGHTS), 5), None), params
-    )
+    whole = measure(problem, data, params)
+    blocks = measure(problem, Data(data.x, data.y, Samples(jnp.asarray(WEIGHTS), 5), None), params)
     for one, two in zip(jax.tree.leaves(whole), jax.tree.leaves(blocks), strict=True):
         np.testing.assert_allclose(one, two, rtol=EXACT_STEP, atol=EXACT_STEP)
 
 
 def test_moments_come_from_a_part_of_many_samples_and_stand_for_all():
     problem = Problem.dense((2, 3, 2), loss="squared_error")
-    assert set(restored.probe_every(problem, 40)) == {1}
-    assert set(restored.probe_every(problem, 1000)) == {41}  # 8 samples per unit
+    assert set(probe_every(problem, 40)) == {1}
+    assert set(probe_every(problem, 1000)) == {41}  # 8 samples per unit
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(4000, 2)), rng.normal(size=(4000, 2))
     data = make_data(problem, jnp.asarray(x), jnp.asarray(y), None, 2, with_gram=False)
-    measured = restored.measure(problem, data, initial_params(problem, "he", 0, jnp.float64))
+    measured = measure(problem, data, initial_params(problem, "he", 0, jnp.float64))
     assert measured.layers[0].inputs[-1, -1] == pytest.approx(4000, rel=ROUNDING)
 
 
@@ -131,13 +130,13 @@ def test_which_samples_are_taken_does_not_depend_on_the_blocks(weighted):
         for start in range(0, 60, rows):
             places = jnp.arange(start, start + rows)
             own = None if weights is None else weights[start : start + rows]
-            chosen, few = restored.probe(places, own, 7, jnp.float64)
+            chosen, few = probe(places, own, 7, jnp.float64)
             taken[rows] += [
                 (int(places[i]), float(w)) for i, w in zip(chosen, few, strict=True) if w
             ]
     expected = [(k, k + 1.0 if weighted else 1.0) for k in range(0, 60, 7)]
     assert all(found == expected for found in taken.values())
-    assert restored.probe(jnp.arange(5), None, 1, jnp.float64) == (None, None)
+    assert probe(jnp.arange(5), None, 1, jnp.float64) == (None, None)
 
 
 # The step.
@@ -145,7 +144,7 @@ def test_which_samples_are_taken_does_not_depend_on_the_blocks(weighted):
 
 def test_the_step_minimises_its_quadratic_model():
     problem, data, params = begun("log_loss", "tanh")
-    sums = restored.measure(problem, data, params).layers[1]
+    sums = measure(problem, data, params).layers[1]
     m = restored.metric(sums, sums.gradient, jnp.asarray(1.7))
     K, S = np.asarray(sums.inputs), np.asarray(sums.outputs)
     inner = K + restored.DELTA * np.mean(np.diag(K)) * np.eye(len(K))
@@ -158,7 +157,7 @@ def test_the_step_minimises_its_quadratic_model():
 @pytest.mark.parametrize("term", [L1(0.5), Box(-0.3, 0.2)], ids=str)
 def test_the_prox_in_the_metric_lowers_its_model_towards_the_minimum(term):
     problem, data, params = begun("squared_error", "tanh")
-    sums = restored.measure(problem, data, params).layers[1]
+    sums = measure(problem, data, params).layers[1]
     m = restored.metric(sums, sums.gradient, jnp.asarray(1.0))
     layer, t = problem.layers[1], jnp.asarray(2.0)
     V = layer.to_matrix(term.prox(params.W[1], 0.0), params.b[1])
@@ -315,13 +314,13 @@ def test_an_infinite_start_is_reported_not_followed():
 
 def test_the_signal_is_the_mean_squared_gradient_over_its_sampling_variance():
     problem, data, params = begun("log_loss", "tanh")
-    measured = restored.measure(problem, data, params)
+    measured = measure(problem, data, params)
     n, ratios = len(data.x), []
     for A, r in zip(*per_sample(problem, data, params), strict=True):
         each = np.einsum("ij,ik->ijk", r, A)
         ratios.append((n * each.mean(0) ** 2 / each.var(0)).ravel())
     expected = np.concatenate(ratios).mean()
-    assert restored.signal_to_noise(measured, data) == pytest.approx(expected, rel=EXACT_STEP)
+    assert signal_to_noise(measured, data) == pytest.approx(expected, rel=EXACT_STEP)
 
 
 @pytest.mark.parametrize(("learnable", "low", "high"), [(False, 0.7, 1.4), (True, 5.0, np.inf)])
@@ -334,7 +333,7 @@ def test_the_signal_of_noise_is_about_one(learnable, low, high):
         x = rng.normal(size=(500, 3))
         y = np.sin(x[:, :1]) if learnable else rng.normal(size=(500, 1))
         data = make_data(problem, jnp.asarray(x), jnp.asarray(y), None, with_gram=False)
-        signals.append(restored.signal_to_noise(restored.measure(problem, data, params), data))
+        signals.append(signal_to_noise(measure(problem, data, params), data))
     assert low < np.mean(signals) < high
 
 
@@ -343,6 +342,6 @@ def test_a_common_factor_of_small_weights_is_not_fewer_samples():
     signals = []
     for factor in (1.0, 1e-3):
         weighted = Data(data.x, data.y, Samples(jnp.full(40, factor)), None)
-        measured = restored.measure(problem, weighted, params)
-        signals.append(float(restored.signal_to_noise(measured, weighted)))
+        measured = measure(problem, weighted, params)
+        signals.append(float(signal_to_noise(measured, weighted)))
     assert signals[1] == pytest.approx(signals[0], rel=WEIGHTED_RUN)

@@ -13,6 +13,7 @@ from dladmm.core.problem import Problem
 from dladmm.core.restored import evidence, full_batch, mini_batch
 from dladmm.core.restored.batches import LEAST_SIZE, Batches, auto_size
 from dladmm.core.restored.full_batch import Restored, RestoredRecord
+from dladmm.core.restored.measure import gradient_norm
 from dladmm.core.restored.mini_batch import Stream, StreamRecord
 from dladmm.core.restored.spectrum import RANK
 from dladmm.engine import trees
@@ -119,7 +120,7 @@ class FullBatch(RestoredMethod):
 
     def stationarity(self, data: Data, state: Restored, penalties: Penalties) -> float:
         problem = full_batch.weighed(self.problem, state.weighing)
-        return float(full_batch.gradient_norm(problem, state.params, state.measured))
+        return float(gradient_norm(problem, state.params, state.measured))
 
     def run_bytes(self, n_samples: int, itemsize: int) -> int:
         rows = n_samples + blocks_for(n_samples)[1]
