@@ -185,9 +185,14 @@ class DLADMM(Relaxed):
         grams = isinstance(self.options.step_rule, Matrix)
         numbers = 0
         for l, layer in enumerate(self.problem.layers):
-            step = layer.n_weights + layer.units + grams * layer.fan_in**2
-            known = l == 0 and reads_x_alone(self.problem)
-            numbers += 2 * layer.units * layer.has_bias + (layer.n_weights if known else 2 * step)
+            gram, step = grams * layer.fan_in**2, layer.n_weights + layer.units
+            numbers += 2 * layer.units * layer.has_bias
+            if l > 0:
+                numbers += 2 * (step + gram)
+            elif reads_x_alone(self.problem):
+                numbers += layer.n_weights
+            else:  # both steps on W_1 read the same
+                numbers += 2 * step + gram
         return numbers * itemsize
 
     def guarantee(self, account: Account) -> Guarantee:
