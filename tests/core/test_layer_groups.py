@@ -10,8 +10,9 @@ from problems import RHO, biggest_difference, scattered, small, start, sweep
 from test_sweep import HOW, Algorithm1, as_tuple
 from tolerances import EXACT_STEP, LAGRANGIAN_RISE
 
-from dladmm import Problem
+from dladmm import Options, Problem
 from dladmm.core.data import make_data
+from dladmm.core.methods import method_for
 from dladmm.core.relaxed.blocks import Blocks
 from dladmm.core.relaxed.lagrangian import lagrangian
 from dladmm.core.relaxed.layer_groups import Group, balanced_groups
@@ -169,3 +170,19 @@ def test_groups_are_as_even_as_can_be():
         ]
         assert most == min(possible)
     assert max(possible) == most  # a group for each layer leaves no choice
+
+
+def test_bytes_of_messages_and_of_a_run_are_counted_by_hand():
+    problem = Problem.dense((4, 10, 20, 30, 5))
+    methods = {
+        name: method_for(problem, Options(method="dladmm", layer_devices=2, layer_messages=name))
+        for name in ("exact", "bfloat16", "8bit")
+    }
+    assert methods["exact"].places.groups == (Group(0, 1, 4), Group(2, 3, 4))
+    found = {name: method.message_bytes(4) for name, method in methods.items()}
+    assert found == {"exact": 2 * 20 * 4, "bfloat16": 2 * 20 * 2, "8bit": 2 * 21}
+    alone = method_for(problem, Options(method="dladmm"))
+    more = methods["exact"].run_bytes(1_000, 4) - alone.run_bytes(1_000, 4)
+    # The boundary twice, x, three arrays of every layer, and for each group the network once more.
+    network = 4 * 10 + 10 * 20 + 20 * 30 + 30 * 5
+    assert more == 4 * (1_000 * (2 * 20 + 4 + 3 * 65) + 2 * network)

@@ -291,6 +291,13 @@ def scale(record):
             f"| {r['method']} | {r['seconds_alone']:.3f} s | {r['strong_speedup']:.2f} × as fast | "
             f"{100 * r['weak_efficiency']:.0f} % |"
         )
+    for r in record("layers.json")["rows"]:
+        yield (
+            f"| {r['depth']} | {r['groups']} | {r['seconds']:.2f} s | {r['speedup']:.2f} × | "
+            f"{r['even']:.2f} × | {r['pipeline']:.2f} × |"
+        )
+    for r in record("layer_messages.json")["rows"]:
+        yield f"| `{r['messages']}` | {r['bytes_per_sample']:,} | {r['accuracy']:.1%} |"
 
 
 def reproduce(record):
