@@ -205,7 +205,22 @@ def _dealt_to(groups: int, devices: Any) -> Mesh:
             f"layer_devices={groups} does not divide the {count} devices of this run; expected"
             " groups of as many devices each"
         )
+    _check_owners([d.process_index for d in mesh.devices.flat], groups)
     return mesh
+
+
+def _check_owners(owners: Sequence[int], groups: int) -> None:
+    """ValueError where a process would run programs of two groups that each wait for another
+    process: they may then wait for each other. The n-th device is of group n mod `groups`."""
+    processes = [set(owners[g::groups]) for g in range(groups)]
+    for process in sorted(set(owners)):
+        own = [one for one in processes if process in one]
+        if len(own) > 1 and any(len(one) > 1 for one in own):
+            raise ValueError(
+                f"layer_devices={groups} gives process {process} devices of {len(own)} groups that"
+                " other processes have devices of too; expected a process for each device, or all"
+                " of them in one"
+            )
 
 
 def _mesh(devices: Sequence[Any]) -> Mesh:

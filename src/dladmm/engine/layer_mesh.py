@@ -70,17 +70,6 @@ class LayerMesh:
         owners = [{d.process_index for d in mesh.devices} for mesh in self.own]
         return tuple(g for g, processes in enumerate(owners) if here in processes)
 
-    def meet(self) -> None:
-        """Let the processes of each group find each other, one group after the other: those of two
-        groups that share two processes might wait for each other, each for its own."""
-        like = load_jax().ShapeDtypeStruct((1,), np.float32)
-        for g in self.mine:
-            if len(self.own[g].local_devices) == self.own[g].size:
-                continue  # all of it is here
-            held = [self._zero(device, like) for device in self.own[g].local_devices]
-            v = _array((self.own[g].size,), self.own[g], _spec(ROWS, AXIS), held)
-            _added(self.own[g], v).block_until_ready()
-
     def each(self, function: Callable[[int], Any]) -> tuple[Any, ...]:
         """function(g) of this process's groups, None for the others."""
         return tuple(function(g) if g in self.mine else None for g in range(self.groups))
@@ -224,12 +213,6 @@ def crossed(
 
     into = (split, _spec(EVERYWHERE, everywhere=LAYER), whole)
     return _over_all(mesh, own, into, (split, whole))(sent, scalars, given)
-
-
-@compiled("mesh")
-def _added(mesh: Mesh, v: Array) -> Array:
-    own = lambda v: load_jax().lax.psum(v, AXIS)  # noqa: E731
-    return _over_all(mesh, own, _spec(ROWS, AXIS), _spec(EVERYWHERE))(v)
 
 
 @compiled("mesh", keep_unused=True)

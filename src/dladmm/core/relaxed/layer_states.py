@@ -58,7 +58,6 @@ class Places:
         return next(g for g, group in enumerate(self.groups) if group.has(l))
 
     def data(self, where: LayerMesh, rows: Data) -> LayerData:
-        where.meet()
         parts = (None if v is None else where.from_rows(v) for v in (rows.x, rows.y, rows.weights))
         x, y, weights = parts
         blocks = rows.samples.blocks * where.groups
