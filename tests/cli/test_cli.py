@@ -14,6 +14,7 @@ from command_line import QUICK, run
 import dladmm.core.solve
 import dladmm.estimators
 import dladmm.estimators.base
+from dladmm.cli.options import parse_batch_size
 from dladmm.core.loop import Loop
 from dladmm.data.preprocessing import TablePreprocessor
 from dladmm.data.tables import read_table
@@ -271,6 +272,11 @@ def test_an_unwritable_output_is_noticed_before_training(folder, tmp_path, monke
         assert (ran.code, ran.err.count("\n")) == (2, 1)
 
 
+@pytest.mark.parametrize(("text", "size"), [(None, None), ("auto", "auto"), ("64", 64)])
+def test_the_size_of_a_batch_is_a_number_or_auto(text, size):
+    assert parse_batch_size(text) == size
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -286,6 +292,8 @@ def test_an_unwritable_output_is_noticed_before_training(folder, tmp_path, monke
         (["--seed", "-1"], "Seed must be between"),
         (["--dtype", "float8"], "dtype='float8' is unknown"),
         (["--alpha", "-1"], "expected"),
+        (["--batch-size", "half"], "--batch-size 'half' is not valid; expected auto or a number"),
+        (["--batch-size", "0"], "--batch-size '0' is not valid"),
     ],
 )
 def test_wrong_options_are_refused_in_one_sentence(folder, tmp_path, options, words):

@@ -50,6 +50,7 @@ from dladmm.cli.options import (
     Task,
     TestSize,
     parse_alpha,
+    parse_batch_size,
     parse_sizes,
 )
 from dladmm.cli.processes import join
@@ -112,7 +113,7 @@ def fit(
         "targets": targets,
         "alpha": parse_alpha(alpha),
         "random_state": seed,
-        "batch_size": batch_size,
+        "batch_size": parse_batch_size(batch_size),
         "max_iter": max_iter,
         "dtype": dtype,
         "engine": engine,

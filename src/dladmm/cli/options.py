@@ -79,7 +79,7 @@ Alpha = Annotated[
 ]
 Seed = Annotated[int, typer.Option(help="For the weights to start from.")]
 BatchSize = Annotated[
-    int | None, typer.Option(help="Rows of a mini-batch; all rows at once by default.")
+    str | None, typer.Option(help="Rows of a mini-batch, or auto; all rows at once by default.")
 ]
 MaxIter = Annotated[int, typer.Option(help="The most iterations, or epochs.")]
 Dtype = Annotated[str, typer.Option(help="auto, float32 or float64.")]
@@ -148,6 +148,17 @@ def parse_sizes(option: str, text: str) -> tuple[int, ...]:
 
 # A layer wider than this is a slip of the keyboard: its weights alone would take terabytes.
 MAX_WIDTH = 1_000_000
+
+
+def parse_batch_size(text: str | None) -> int | str | None:
+    """'auto', or a whole number >= 1; None where nothing was said."""
+    if text is None or text == "auto":
+        return text
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(
+            f"--batch-size {text!r} is not valid; expected auto or a number of rows such as 512"
+        )
+    return int(text)
 
 
 def parse_alpha(text: str) -> float | str:

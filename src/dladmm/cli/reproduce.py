@@ -1,7 +1,7 @@
 """`dladmm reproduce`: the paper's evaluation."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -32,22 +32,46 @@ def reproduce(
 
     Example: dladmm reproduce all --quick --out reproduced
     """
+    from dladmm.paper.claims import WORDS
+
+    summary = _made(out, _wanted(pieces), quick, data_dir, as_json)
+    if as_json:
+        print_json(summary)
+        return
+    for row in summary["claims"]:
+        verdict = WORDS[row["holds"]] or "no record"
+        typer.echo(
+            f"  {row['place']:<10} {row['data']:<14} {row['variant']:<8} {verdict:<14}"
+            f" {row['claim']}: {row['ours'] or '-'}"
+        )
+    typer.echo(f"\nreport: {summary['report']}")
+
+
+def _wanted(pieces: list[str]) -> list[str]:
+    """The pieces asked for, in the order in which they are made."""
+    from dladmm.paper.reproduce import PIECES
+
+    known = (*PIECES, "all", "report")
+    for piece in pieces:
+        if piece not in known:
+            raise ValueError(f"{piece!r} is unknown; expected one of {', '.join(known)}")
+    wanted = PIECES if "all" in pieces else [p for p in PIECES if p in pieces]
+    return sorted(wanted, key=lambda piece: piece == "fig4")  # it takes over runs of the others
+
+
+def _made(
+    out: Path, pieces: list[str], quick: bool, data_dir: Path | None, as_json: bool
+) -> dict[str, Any]:
+    """What the report says, once every run that is missing is there or Ctrl-C was pressed."""
     from dladmm.callbacks.progress import WorkBar
     from dladmm.paper import reproduce as making
-    from dladmm.paper.claims import WORDS
     from dladmm.paper.present import present
     from dladmm.paper.records import make
     from dladmm.paper.settings import FULL, QUICK
 
-    known = (*making.PIECES, "all", "report")
-    for piece in pieces:
-        if piece not in known:
-            raise ValueError(f"{piece!r} is unknown; expected one of {', '.join(known)}")
-    wanted = making.PIECES if "all" in pieces else [p for p in making.PIECES if p in pieces]
     scale = QUICK if quick else FULL
     out.mkdir(parents=True, exist_ok=True)
-    in_turn = sorted(wanted, key=lambda piece: piece == "fig4")  # it takes over runs of the others
-    missing = {piece: making.missing_units(out, piece, scale, data_dir) for piece in in_turn}
+    missing = {piece: making.missing_units(out, piece, scale, data_dir) for piece in pieces}
     left = [unit for units in missing.values() for unit in units]
     if left:
         seconds = making.seconds_needed(left)
@@ -67,17 +91,8 @@ def reproduce(
         print_message("interrupted; the same command goes on with the rest")
         raise typer.Exit(130) from None
     finally:
-        summary = present(out)
-    if as_json:
-        print_json(summary)
-        return
-    for row in summary["claims"]:
-        verdict = WORDS[row["holds"]] or "no record"
-        typer.echo(
-            f"  {row['place']:<10} {row['data']:<14} {row['variant']:<8} {verdict:<14}"
-            f" {row['claim']}: {row['ours'] or '-'}"
-        )
-    typer.echo(f"\nreport: {summary['report']}")
+        summary: dict[str, Any] = present(out)
+    return summary
 
 
 def _duration(seconds: float) -> str:
