@@ -64,6 +64,7 @@ MEMORY = 0.5  # of the running moments, per renewal
 # renewed, so that this is never more than LOOK_BACK batches.
 CHANGED = 0.1
 LOOK_BACK = 32
+AHEAD = 8  # batches, at most, that hold their rows until it is their turn
 STEP = 20.0  # the longest; the trust region is shorter until little is left to learn
 RADIUS = 1.4  # of the trust region
 BLOW_UP = (2.0, 0.1)  # a loss above 2 x the last one + 0.1 x the first is a blow-up
@@ -312,12 +313,12 @@ def steps(problem: Problem, batches: Batches, state: Stream) -> Iterator[Stream]
     mass = np.asarray(batches.mass, dtype)
     nothing = [np.zeros((), dtype) for _ in Totals._fields]
     state = state._replace(totals=Totals(*batches.engine.replicate(nothing)))
-    due = None  # is read only where it is new: that waits for the batch
+    due = None  # is read where it is new, which waits for the batch, and at every AHEAD-th
     for rows in batches.epoch():
         batch = batches.placed(*rows)
         due = int(state.due) if due is None else due
         renews = batches.seen >= due
         share = np.asarray(batches.share, dtype)
         state = batch_step(problem, state, batch, share, mass, renews=renews)
-        due = None if renews else due
+        due = None if renews or batches.seen % AHEAD == 0 else due
         yield state
