@@ -107,6 +107,23 @@ def test_weights_that_add_up_to_almost_nothing_are_a_fit_or_a_refusal():
         assert estimators((*case, np.full(5, 1e-201))) in ("diverged", "noise", "tol", None)
 
 
+def test_tiny_weights_over_mini_batches_are_a_fit_or_a_refusal():
+    """Found: ZeroDivisionError: float division by zero."""
+    x = np.arange(10.0).reshape(5, 2)
+    case = (DLADMMRegressor, {"hidden_layer_sizes": (), "batch_size": 1, "max_iter": 4}, x, x[:, 0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for size in (9e-201, 1.0):
+            assert estimators((*case, np.full(5, size))) in ("diverged", "max_iter", "tol", None)
+
+
+@pytest.mark.parametrize("alpha", [-1, np.inf, np.nan])
+def test_a_strength_out_of_range_is_refused_by_its_name(alpha):
+    """Found: strength=-1 is not valid, which nobody had given."""
+    with pytest.raises(ValueError, match=r"alpha=\S+ is not valid; expected 'evid"):
+        DLADMMRegressor(alpha=alpha).fit([[1.0], [2.0]], [1.0, 2.0])
+
+
 def test_a_model_whose_layers_are_not_those_of_its_weights_is_refused():
     """Found: it loaded, and failed in its first prediction."""
     metadata, tensors = model_content()

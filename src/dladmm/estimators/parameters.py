@@ -22,6 +22,11 @@ from dladmm.terms.layers import Dense, Joined, Layer, Masked
 from dladmm.terms.regularizers import L2, Evidence, Regularizer
 
 
+def _is_strength(value: Any) -> bool:
+    """Whether this is a finite number >= 0."""
+    return isinstance(value, Real) and 0 <= float(value) < math.inf
+
+
 # Parameters are fields: scikit-learn reads them off the __init__ that @dataclass writes.
 @dataclass(eq=False, repr=False)
 class Parameters(Exporting):
@@ -75,7 +80,7 @@ class Parameters(Exporting):
         return problem
 
     def _problem_of(self, layers: Sequence[Layer]) -> Problem:
-        if self.alpha != "evidence" and not isinstance(self.alpha, Real):
+        if self.alpha != "evidence" and not _is_strength(self.alpha):
             raise ValueError(
                 f"alpha={self.alpha!r} is not valid; expected 'evidence' or a number >= 0"
             )

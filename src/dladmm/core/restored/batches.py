@@ -91,7 +91,8 @@ class Batches:
             squares = self._own_mass
         else:
             squares = float((self.weights.astype(float) ** 2).sum())
-        return max(1.0, self.mass / float(over_processes(squares).sum()))
+        squares = float(over_processes(squares).sum())  # of tiny weights they underflow
+        return max(1.0, self.mass / max(squares, np.finfo(float).tiny))
 
     def placed(self, x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> Data:
         """A batch on the devices."""
