@@ -289,7 +289,7 @@ def test_the_size_of_a_batch_is_a_number_or_auto(text, size):
         (["--loss", "huber"], "is for regression"),
         (["--task", "ranking"], "task='ranking' is unknown"),
         (["--max-iter", "0"], "max_iter=0 is not valid"),
-        (["--seed", "-1"], "Seed must be between"),
+        (["--seed", "-1"], "random_state=-1 is not valid"),
         (["--dtype", "float8"], "dtype='float8' is unknown"),
         (["--alpha", "-1"], "expected"),
         (["--batch-size", "half"], "--batch-size 'half' is not valid; expected auto or a number"),

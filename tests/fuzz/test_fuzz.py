@@ -124,6 +124,14 @@ def test_a_strength_out_of_range_is_refused_by_its_name(alpha):
         DLADMMRegressor(alpha=alpha).fit([[1.0], [2.0]], [1.0, 2.0])
 
 
+@pytest.mark.parametrize("early_stopping", [False, True])
+def test_a_seed_out_of_range_is_refused_by_its_name(early_stopping):
+    """Found: Seed must be between 0 and 2**32 - 1, in NumPy's words."""
+    model = DLADMMRegressor(random_state=10**30, early_stopping=early_stopping)
+    with pytest.raises(ValueError, match=r"random_state=1\d+ is not valid"):
+        model.fit(np.eye(20), np.arange(20.0))
+
+
 def test_a_model_whose_layers_are_not_those_of_its_weights_is_refused():
     """Found: it loaded, and failed in its first prediction."""
     metadata, tensors = model_content()

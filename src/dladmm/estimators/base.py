@@ -49,6 +49,16 @@ class DLADMMBase(Parameters):
         tags.input_tags.sparse = True
         return tags
 
+    def _drawn_seed(self) -> int:
+        """A seed, by `random_state`; ValueError that names it where there is none."""
+        try:
+            return int(check_random_state(self.random_state).randint(2**31 - 1))
+        except ValueError:
+            raise ValueError(
+                f"random_state={self.random_state!r} is not valid; expected None, a RandomState or"
+                " a whole number from 0 to 2**32 - 1"
+            ) from None
+
     def _train(
         self,
         X: Any,
@@ -67,7 +77,7 @@ class DLADMMBase(Parameters):
         """One call of `solve`, and the fitted attributes from its result; in these units, or in
         those of the rows. is_whole: whether those are all there are."""
         problem = self._problem(X.shape[1], Y.shape[1], is_whole, **more)
-        drawn = check_random_state(self.random_state).randint(2**31 - 1)
+        drawn = self._drawn_seed()
         seed = int(over_processes(np.int32(drawn))[0])  # all processes start from one network
         n_samples = int(over_processes(np.int32(X.shape[0])).sum())
         dtype = precision(self.dtype, n_samples * X.shape[1])
@@ -240,11 +250,12 @@ class DLADMMBase(Parameters):
         with refused_together():
             from sklearn.model_selection import train_test_split  # it takes a while to load
 
+            seed = self._drawn_seed()
             try:
                 chosen = train_test_split(
                     np.arange(X.shape[0]),
                     test_size=self.validation_fraction,
-                    random_state=check_random_state(self.random_state).randint(2**31 - 1),
+                    random_state=seed,
                     stratify=strata,
                 )
             except ValueError as error:  # too few rows, in all or of a class
