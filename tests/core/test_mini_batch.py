@@ -1,5 +1,7 @@
 """Restored sweeps over mini-batches: one step by hand, the guard, and what is read of the data."""
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +14,7 @@ from dladmm.core.data import Data
 from dladmm.core.initial import initial_params
 from dladmm.core.restored import mini_batch
 from dladmm.core.restored.batches import Batches, auto_size
-from dladmm.engine.devices import NUMPY
+from dladmm.engine.devices import JAX, NUMPY
 from dladmm.engine.walks import Samples
 from dladmm.terms.regularizers import L1, L2, Box
 
@@ -38,26 +40,74 @@ def run(loss="log_loss", n=200, activation="relu", regularizer="none", resumed=N
 # Batches.
 
 
+def shown(source, parts=1):
+    """x, y and weights of every batch of an epoch, as a step is handed them, part by part."""
+
+    def step(state, group, count):
+        arrays = (group.x, group.y, group.weights)
+        return [*state, *([np.array(v[k]) for v in arrays] for k in range(count))], count
+
+    return list(source.stepped(step, [], parts))
+
+
 def test_an_epoch_shows_every_row_once_and_fills_up_with_weight_zero():
-    seen = list(batches().epoch())
+    (seen,) = shown(batches())
     assert [x.shape for x, _, _ in seen] == [(4, 1)] * 3
-    shown = [x[i, 0] for x, _, w in seen for i in range(4) if w[i]]
-    assert sorted(shown) == list(range(10))
+    rows = [x[i, 0] for x, _, w in seen for i in range(4) if w[i]]
+    assert sorted(rows) == list(range(10))
     assert sum(w.sum() for _, _, w in seen) == 10
     assert all((y == 2 * x).all() for x, y, _ in seen)
 
 
+@pytest.mark.parametrize("engine", [JAX, NUMPY])
+def test_groups_and_parts_of_an_epoch_change_nothing(engine):
+    x = np.arange(1000.0).reshape(100, 10)
+    (whole,) = shown(Batches(x, x, None, 4, 0, engine=engine))
+    assert len(whole) == 25
+    for parts, ends in ((1, [25]), (2, [12, 25]), (8, [3, 6, 9, 12, 15, 18, 21, 25])):
+        for size in (1, 2, 8):
+            source = Batches(x, x, None, 4, 0, engine=engine)
+            source.group = size
+            seen = shown(source, parts)
+            assert [len(part) for part in seen] == ends
+            assert source.seen == 25
+            for one, two in zip(seen[-1], whole, strict=True):
+                assert all(map(np.array_equal, one, two))
+
+
+def test_rows_wait_until_the_program_before_has_read_its_own():
+    """Two groups take turns in two places: the third is gathered once the first is done."""
+    x = np.arange(400.0).reshape(200, 2)
+    source, read = Batches(x, x, None, 4, 0, engine=NUMPY), []
+
+    class Done:
+        def __init__(self, group):
+            self.group, self.then = group, np.array(group.x)
+
+    def wait_for(done):
+        if done is not None:
+            np.testing.assert_array_equal(done.group.x, done.then)
+            read.append(done)
+
+    object.__setattr__(source, "engine", SimpleNamespace(
+        devices=1, mesh=None, wait_for=wait_for, lend_batches=NUMPY.lend_batches
+    ))  # fmt: skip
+    list(source.stepped(lambda state, group, count: (state, Done(group)), None))
+    assert len(read) == 5  # of seven groups, two are still to be waited for
+    assert not np.array_equal(read[0].group.x, read[0].then)  # control: its place was taken
+
+
 def test_the_order_changes_from_epoch_to_epoch_and_follows_the_seed():
     source = batches()
-    one, two = ([x.tolist() for x, _, _ in source.epoch()] for _ in range(2))
+    one, two = ([x.tolist() for x, _, _ in shown(source)[0]] for _ in range(2))
     assert one != two
-    assert one == [x.tolist() for x, _, _ in batches().epoch()]
-    assert one != [x.tolist() for x, _, _ in batches(seed=1).epoch()]
+    assert one == [x.tolist() for x, _, _ in shown(batches())[0]]
+    assert one != [x.tolist() for x, _, _ in shown(batches(seed=1))[0]]
 
 
 def test_weights_go_with_their_rows():
     weights = np.arange(10, dtype=float)
-    for x, _, w in batches(weights=weights).epoch():
+    for x, _, w in shown(batches(weights=weights))[0]:
         assert all(w[i] in (0, x[i, 0]) for i in range(4))
 
 
@@ -71,20 +121,11 @@ def test_memory_mapped_rows_are_read_a_batch_at_a_time(tmp_path):
         np.testing.assert_array_equal(a, b)
     source = Batches(mapped, y, None, 32, 0)
     assert isinstance(source.x, np.memmap)
-    first, _, _ = next(source.epoch())
+    (first, _, _), *_ = shown(source)[0]
     assert first.shape == (32, 4)
 
 
 # One step.
-
-
-def test_a_batch_is_placed_before_its_step_is_launched():
-    x = np.arange(20.0).reshape(10, 2)
-    on_device = Batches(x, x, None, 4, 0)
-    in_memory = Batches(x, x, None, 4, 0, engine=NUMPY)
-    for batches, kind in ((on_device, jax.Array), (in_memory, np.ndarray)):
-        batch = batches.placed(*next(batches.epoch()))
-        assert all(isinstance(v, kind) for v in (batch.x, batch.y, batch.weights))
 
 
 def test_a_step_is_the_gradient_in_the_metric_of_the_batch():
@@ -96,9 +137,7 @@ def test_a_step_is_the_gradient_in_the_metric_of_the_batch():
     state = mini_batch.begin(problem, params)
     state = state._replace(scale=jnp.asarray(1e-3))
     one = jnp.asarray(1.0)
-    new = mini_batch.batch_step(
-        problem, state, batch_of(x, y, weights), one, jnp.asarray(mass), renews=True
-    )
+    new = mini_batch.batch_step(problem, state, batch_of(x, y, weights), one, jnp.asarray(mass))
     step = float(new.totals.step)
 
     def mean_loss(W, b):
@@ -127,15 +166,15 @@ def test_the_cap_bounds_the_step_in_the_norm_of_the_metric():
     for share in (1.0, 0.25):
         state = mini_batch.begin(problem, params)
         data, part = batch_of(x, y, ones), jnp.asarray(share)
-        new = mini_batch.batch_step(problem, state, data, part, mass, renews=True)
+        new = mini_batch.batch_step(problem, state, data, part, mass)
         square = 0.0
         for l, layer in enumerate(problem.layers):
             moved = layer.to_matrix(new.params.W[l] - params.W[l], new.params.b[l] - params.b[l])
-            K = matrix(new.inputs[l])
+            K = matrix(new.moments.inputs[l])
             K += mini_batch.DELTA * np.mean(np.diag(K)) * np.eye(len(K))
-            S = matrix(new.outputs[l])
+            S = matrix(new.moments.outputs[l])
             S = S / np.mean(np.diag(S)) + mini_batch.EPSILON * np.eye(len(S))
-            S *= float(new.gains[l]) / (1 + mini_batch.EPSILON)
+            S *= float(new.moments.gains[l]) / (1 + mini_batch.EPSILON)
             square += float(np.sum((S @ moved @ K) * moved))
         lengths.append(np.sqrt(square))
     assert lengths[0] == pytest.approx(mini_batch.RADIUS, rel=ROUNDING)
@@ -144,10 +183,12 @@ def test_the_cap_bounds_the_step_in_the_norm_of_the_metric():
 
 def test_the_step_is_halved_after_ten_epochs_or_a_hundred_batches_and_never_vanishes():
     few, many = batches(n=10, size=4), batches(n=300, size=4)  # 3 and 75 batches an epoch
-    shares = {}
-    for k in (0, 100, 750, 10**9):
-        few.seen = many.seen = k
-        shares[k] = few.share, many.share
+    shares = {
+        k: tuple(
+            float(mini_batch.share(np.asarray(k), np.asarray(float(v.slow)))) for v in (few, many)
+        )
+        for k in (0, 100, 750, 10**9)
+    }
     assert shares[0] == (1, 1)
     assert (shares[100][0], shares[750][1]) == (0.5, 0.5)
     assert shares[750][0] < 0.2 < shares[100][1]
@@ -169,7 +210,7 @@ def test_the_network_is_an_average_of_the_last_ninth_of_the_iterates():
     state = mini_batch.begin(problem, initial_params(problem, "he", 0, jnp.float64))
     iterates = []
     for _ in range(20):
-        for state in mini_batch.steps(problem, source, state):  # noqa: B020
+        for state in mini_batch.steps(problem, source, state, source.per_epoch):  # noqa: B020
             iterates.append(np.asarray(state.params.W[0]))
     # The same in closed form: V_j has the weight (j + 1) (j + 2) ... (j + 8).
     weights = np.array([np.prod(j + np.arange(1.0, 9.0)) for j in range(60)])

@@ -43,14 +43,15 @@ def problem_and_rows(name, n):
 @pytest.mark.parametrize("size", [128, 1024])
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_batch_needs_no_more_than_was_estimated(name, size):
-    problem, arrays = problem_and_rows(name, size)
+    problem, arrays = problem_and_rows(name, 8 * size)
     options = Options(batch_size=size)
     method, engine = method_for(problem, options), Engine(True)
     batches = method.prepare(arrays, engine)
     params = engine.replicate(initial_params(problem, "he", 0, np.dtype("float32")))
-    state, batch = mini_batch.begin(problem, params), batches.placed(*next(batches.epoch()))
-    one = np.float32(1)
-    needed = needed_bytes(mini_batch.batch_step, problem, state, batch, one, one, renews=True)
+    groups, one = [], np.float32(1)
+    next(batches.stepped(lambda state, group, count: (groups.append(group), None), None))
+    state, count = mini_batch.begin(problem, params), np.int32(batches.group)
+    needed = needed_bytes(mini_batch.batch_steps, problem, state, groups[0], count, one, one)
     estimated = run_bytes(problem, 60_000, options)
     assert needed <= estimated <= MOST_ESTIMATED_OF_PATCHES * needed
 

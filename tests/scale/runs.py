@@ -164,9 +164,10 @@ def compiled_collectives(method, n, network):
     params = engine.replicate(initial_params(problem, "he", 0, np.dtype("float32")))
     if method == "batches":
         batches = Batches(*arrays, size=64, seed=0, engine=engine)
-        state, batch = mini_batch.begin(problem, params), batches.placed(*next(batches.epoch()))
-        one = np.float32(1)
-        lowered = mini_batch.batch_step.lower(problem, state, batch, one, one, renews=True)
+        groups, one, count = [], np.float32(1), np.int32(batches.group)
+        next(batches.stepped(lambda state, group, count: (groups.append(group), None), None))
+        state = mini_batch.begin(problem, params)
+        lowered = mini_batch.batch_steps.lower(problem, state, groups[0], count, one, one)
         return found_collectives(lowered.compile().as_text())
     how = method_for(problem, Options(**METHODS[method]))
     data = how.prepare(arrays, engine)

@@ -9,7 +9,7 @@ import numpy as np
 
 from dladmm.core.problem import Problem
 from dladmm.engine.arrays import Array
-from dladmm.engine.devices import EVERYWHERE, JAX, ROWS, Engine, layout_of_own, spread
+from dladmm.engine.devices import BATCHES, EVERYWHERE, JAX, ROWS, Engine, layout_of_own, spread
 from dladmm.engine.processes import over_processes
 from dladmm.engine.programs import compiled
 from dladmm.engine.walks import Folded, Samples
@@ -39,6 +39,7 @@ class Data(NamedTuple):
 
 # Where each part lives on a mesh, for `spread`.
 DATA: Any = Data(ROWS, ROWS, ROWS, EVERYWHERE)  # type: ignore[arg-type]
+STACKED: Any = Data(BATCHES, BATCHES, BATCHES, EVERYWHERE)  # type: ignore[arg-type]
 
 
 def padded_data(problem: Problem, arrays: Arrays, with_gram: bool, engine: Engine = JAX) -> Data:

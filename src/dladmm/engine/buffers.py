@@ -6,7 +6,19 @@ NumPy's arrays need none of them: there the plain value is returned.
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from dladmm.engine.arrays import Array, is_jax, load_jax, xp
+
+ALIGNMENT = 64  # bytes; from other places JAX copies what it is handed
+
+
+def lendable(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """An array of NumPy's that programs on a CPU can read where it lies."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + size].view(dtype).reshape(shape)
 
 
 def in_memory_of(old: Array, new: Array, number: Array) -> Array:

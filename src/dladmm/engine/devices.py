@@ -27,8 +27,9 @@ from dladmm.engine.walks import AXIS, Samples, blocks_for
 if TYPE_CHECKING:
     from jax.sharding import Mesh
 
-# Where an array lives on a mesh: its rows spread over the devices, or all of it on each.
-ROWS, EVERYWHERE = "rows", "everywhere"
+# Where an array lives on a mesh: its rows spread over the devices, those of each of several batches
+# along its first axis, or all of it on each.
+ROWS, BATCHES, EVERYWHERE = "rows", "batches", "everywhere"
 
 
 @dataclass(frozen=True)
@@ -74,19 +75,29 @@ class Engine:
         return load_jax().enable_x64(dtype == "float64") if self.is_jax else nullcontext()
 
     def threads(self) -> AbstractContextManager[Any]:
-        """While NumPy's products have the threads they are worth, and SciPy's own library one: JAX
-        factors matrices by it too, whose products it would be in the way of."""
+        """While NumPy's products have the threads they are worth, and libraries that would be in
+        the way one: for NumPy that is SciPy's own; for JAX, which factors by it, both."""
         if has_one_thread():
             return nullcontext()
-        return (blas() if self.one_thread else scipys_own()).limit(limits=1)
+        alone = self.one_thread or self.is_jax
+        return (blas() if alone else scipys_own()).limit(limits=1)
 
     def place_rows(self, v: np.ndarray, rows: int, filling: str = "edge") -> Array:
         """This process's rows on its devices, `rows` on each; `filling` is np.pad's mode."""
-        missing = rows * self.devices - v.shape[0]
-        if missing:
-            mode: Any = filling if v.shape[0] else "constant"
-            v = np.pad(v, ((0, missing), *((0, 0),) * (v.ndim - 1)), mode=mode)
-        return self._placed(v, ROWS)
+        return self._placed(_filled_up(v, rows * self.devices, 0, filling), ROWS)
+
+    def lend_batches(self, v: np.ndarray, rows: int, filling: str = "edge") -> Array:
+        """Rows along the second axis, of each of several batches: on the devices, or where they
+        are, if those can read them there. Until that is done v must not change."""
+        v = _filled_up(v, rows * self.devices, 1, filling)
+        if self.is_jax and self.mesh is None:
+            return load_jax().device_put(v)
+        return self._placed(v, BATCHES)
+
+    def wait_for(self, value: Any) -> None:
+        """Until it is computed."""
+        if self.is_jax:
+            load_jax().block_until_ready(value)
 
     def replicate(self, tree: Any) -> Any:
         """Arrays that are the same in every process, on every device."""
@@ -123,16 +134,26 @@ def has_one_thread() -> bool:
 
 @lru_cache
 def scipys_own() -> ThreadpoolController:
-    """The library that only SciPy and JAX use, as SciPy's wheels bring it. A thread without work
-    goes on asking for it: the products of NumPy and JAX then take several times as long."""
+    """The library that NumPy does not use, as SciPy's wheels bring it. A thread without work goes
+    on asking for it: products of NumPy's and of JAX's then take several times as long."""
     paths = [library.filepath for library in blas().lib_controllers]
     return blas().select(filepath=[path for path in paths if "scipy.libs" in path])
+
+
+def _filled_up(v: np.ndarray, rows: int, axis: int, filling: str) -> np.ndarray:
+    """v with so many rows along an axis."""
+    missing = rows - v.shape[axis]
+    if not missing:
+        return v
+    mode: Any = filling if v.shape[axis] else "constant"
+    return np.pad(v, [(0, missing if k == axis else 0) for k in range(v.ndim)], mode=mode)
 
 
 def _spec(where: str) -> Any:
     from jax.sharding import PartitionSpec
 
-    return PartitionSpec(AXIS) if where == ROWS else PartitionSpec()
+    specs = {ROWS: (AXIS,), BATCHES: (None, AXIS), EVERYWHERE: ()}
+    return PartitionSpec(*specs[where])
 
 
 def spread(

@@ -18,6 +18,17 @@ def repeat(count: int, body: Callable[[Any], Any], start: Any) -> Any:
     return start
 
 
+def over(count: Any, step: Callable[[Any, Any], Any], start: Any, given: Any) -> Any:
+    """step(state, given[k]) for the first `count` of what is given, one after the other."""
+    at = lambda k: trees.map(lambda v: v[k], given)  # noqa: E731
+    if any_jax((start, given)):
+        advance = lambda k, state: step(state, at(k))  # noqa: E731
+        return load_jax().lax.fori_loop(0, count, advance, start)
+    for k in range(count):
+        start = step(start, at(k))
+    return start
+
+
 def repeat_while(unfinished: Callable[[Any], Array], body: Callable[[Any], Any], start: Any) -> Any:
     """`body` applied while `unfinished` says so; every condition counts, so that it ends."""
     if any_jax(start):

@@ -24,6 +24,7 @@ from dladmm.core.restored.mini_batch import begin as mini_batch_state
 from dladmm.core.restored.mini_batch import steps
 from dladmm.core.restored.point import restore
 from dladmm.engine.arrays import load_jax
+from dladmm.engine.loops import over
 from dladmm.engine.sums import total
 from dladmm.engine.walks import Folded
 
@@ -116,6 +117,18 @@ gradient_step = partial(jax.jit, static_argnames=("name", "problem"), donate_arg
 
 
 @partial(jax.jit, static_argnames=("name", "problem"), donate_argnames="memory")
+def gradient_batches(
+    name: str, problem: Problem, group: Data, count: Array, rate: Array, params: Params, memory: Any
+) -> tuple[tuple[Params, Any], Array]:
+    """`gradient_step` on each of the first `count` batches of a group."""
+
+    def step(state: tuple[Params, Any], batch: Data) -> tuple[Params, Any]:
+        return _step(name, problem, batch, rate, *state)[:2]
+
+    return over(count, step, (params, memory), group), count + 0
+
+
+@partial(jax.jit, static_argnames=("name", "problem"), donate_argnames="memory")
 def gradient_steps(
     name: str, problem: Problem, data: Data, rates: Array, params: Params, memory: Any
 ) -> tuple[Params, Any, Evaluation]:
@@ -180,14 +193,15 @@ def mini_batch(
     per_epoch: int,
 ) -> Trainer:
     """An optax optimiser on mini-batches; a network every 1/per_epoch of an epoch."""
-    batches = Batches(*arrays, size, seed)
-    memory, step_size = beginning(name, params), jnp.asarray(rate, arrays[0].dtype)
+    batches, rate_of = Batches(*arrays, size, seed), jnp.asarray(rate, arrays[0].dtype)
+
+    def step(state: Any, group: Data, count: Array) -> tuple[Any, Array]:
+        return gradient_batches(name, problem, group, count, rate_of, *state)
+
+    state = params, beginning(name, params)
     while True:
-        for k, rows in enumerate(batches.epoch(), 1):
-            data = batches.placed(*rows)
-            params, memory, _ = gradient_step(name, problem, data, step_size, params, memory)
-            if is_due(k, batches.per_epoch, per_epoch):
-                yield Made(jax.block_until_ready(params))
+        for state in batches.stepped(step, state, per_epoch):  # noqa: B020
+            yield Made(jax.block_until_ready(state[0]))
 
 
 def restored_batches(
@@ -197,9 +211,8 @@ def restored_batches(
     batches = Batches(*arrays, size, seed)
     state = mini_batch_state(problem, params)
     while True:
-        for k, state in enumerate(steps(problem, batches, state), 1):  # noqa: B020
-            if is_due(k, batches.per_epoch, per_epoch):
-                yield Made(jax.block_until_ready(jax.tree.map(jnp.copy, state.average)))
+        for state in steps(problem, batches, state, per_epoch):  # noqa: B020
+            yield Made(jax.block_until_ready(jax.tree.map(jnp.copy, state.average)))
 
 
 def torch_adam(

@@ -19,7 +19,8 @@ from dladmm.core.data import Arrays, Data
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
 from dladmm.core.restored.batches import Batches
-from dladmm.experiments.baselines import Made, Trainer, is_due, loss_and_gradient
+from dladmm.engine.loops import over
+from dladmm.experiments.baselines import Made, Trainer, loss_and_gradient
 
 ADAM, TUNED, SCHEDULED, RATE_FREE = "constant rate", "tuned", "scheduled", "rate-free"
 
@@ -95,19 +96,26 @@ def beginning(name: str, rate: float | None, steps: int, params: Params) -> Any:
 
 
 @partial(jax.jit, static_argnames=("name", "rate", "steps", "problem"), donate_argnames=("memory",))
-def rival_step(
+def rival_steps(
     name: str,
     rate: float | None,
     steps: int,
     problem: Problem,
-    data: Data,
+    group: Data,
+    count: Array,
     params: Params,
     memory: Any,
-) -> tuple[Params, Any]:
-    """One step on the mean loss over `data`; its value goes with it, for those that ask for it."""
-    value, gradient, _ = loss_and_gradient(problem, data, params)
-    update, memory = _made(name, rate, steps).update(gradient, memory, params, value=value)
-    return optax.apply_updates(params, update), memory
+) -> tuple[tuple[Params, Any], Array]:
+    """A step on the mean loss over each of the first `count` batches of a group; its value goes
+    with it, for those that ask for it."""
+
+    def step(state: tuple[Params, Any], batch: Data) -> tuple[Params, Any]:
+        params, memory = state
+        value, gradient, _ = loss_and_gradient(problem, batch, params)
+        update, memory = _made(name, rate, steps).update(gradient, memory, params, value=value)
+        return optax.apply_updates(params, update), memory
+
+    return over(count, step, (params, memory), group), count + 0
 
 
 @partial(jax.jit, static_argnames="name")
@@ -133,10 +141,12 @@ def rival(
     stays where it ended."""
     batches = Batches(*arrays, size, seed)
     how = (name, rate, batches.per_epoch * (epochs or 1))
-    memory: Any = beginning(*how, params)
-    network: Array | Params = params
+
+    def step(state: Any, group: Data, count: Array) -> tuple[Any, Array]:
+        return rival_steps(*how, problem, group, count, *state)
+
+    state: Any = params, beginning(*how, params)
     while True:
-        for k, rows in enumerate(batches.epoch(), 1):
-            network, memory = rival_step(*how, problem, batches.placed(*rows), network, memory)
-            if is_due(k, batches.per_epoch, per_epoch):
-                yield Made(jax.block_until_ready(evaluated(name, memory, network)))
+        for state in batches.stepped(step, state, per_epoch):  # noqa: B020
+            network, memory = state
+            yield Made(jax.block_until_ready(evaluated(name, memory, network)))

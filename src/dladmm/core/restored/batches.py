@@ -1,11 +1,18 @@
-"""The rows of a run in random order, a mini-batch at a time."""
+"""The rows of a run in random order, a mini-batch at a time.
 
-from collections.abc import Iterator
+Batches go to the devices in groups, of which one is gathered while another one is computed: a
+program for each batch would have to be launched by the cores that compute.
+"""
+
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, TypeVar
 
 import numpy as np
 
 from dladmm.core.data import Data
+from dladmm.engine.buffers import lendable
 from dladmm.engine.devices import JAX, Engine
 from dladmm.engine.processes import over_processes, process_index
 from dladmm.engine.walks import Samples
@@ -14,6 +21,9 @@ SLOW_EPOCHS, SLOW_BATCHES = 10, 100  # the step is halved after so many, whichev
 LONGEST = 1000.0  # batches that a run remembers, in its average and in its step
 
 LEAST_SIZE = 128  # of a batch that is chosen here
+GROUP, GROUP_NUMBERS = 8, 2**22  # batches of a group, and the numbers of their x, at most
+
+S = TypeVar("S")
 
 
 def auto_size(n_samples: int, width: int) -> int:
@@ -21,6 +31,21 @@ def auto_size(n_samples: int, width: int) -> int:
     512, or than half the widest layer, which the step itself costs; a power of 2 from 128 on."""
     most = max(512, width // 2)
     return 1 << max(LEAST_SIZE.bit_length(), min(n_samples // 8, most).bit_length()) - 1
+
+
+def group_size(size: int, numbers: int, per_epoch: int) -> int:
+    """How many batches go to the devices at once: so many rows of so many numbers each."""
+    return min(GROUP, per_epoch, max(1, GROUP_NUMBERS // max(1, size * numbers)))
+
+
+@dataclass
+class _Lent:
+    """Arrays that a group is gathered in, again and again: memory asked for anew costs as much as
+    gathering. `done` is known when the program that reads them has ended."""
+
+    x: np.ndarray
+    y: np.ndarray
+    done: Any = None
 
 
 @dataclass
@@ -41,6 +66,8 @@ class Batches:
     engine: Engine = JAX
     per_epoch: int = field(init=False)
     mass: float = field(init=False)
+    group: int = field(init=False)
+    _lent: list[_Lent] = field(init=False)
 
     @property
     def _own_mass(self) -> float:
@@ -51,15 +78,16 @@ class Batches:
         self.mass = float(masses.sum())
         self.size = min(-(-self.size // len(rows)), int(rows.max()))
         self.per_epoch = -(-int(rows.max()) // self.size)
+        self.group = group_size(self.size, int(np.prod(self.x.shape[1:])), self.per_epoch)
+        self._lent = []
 
     @property
-    def share(self) -> float:
-        """1/(1 + k/slow) after k batches, of which it counts LONGEST at most: a stream without an
-        end goes on learning."""
-        slow = max(SLOW_EPOCHS * self.per_epoch, SLOW_BATCHES)
-        return 1 / (1 + min(self.seen, LONGEST) / slow)
+    def slow(self) -> int:
+        """The step is halved after so many batches."""
+        return max(SLOW_EPOCHS * self.per_epoch, SLOW_BATCHES)
 
-    def epoch(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    def epoch(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The rows of every batch, and their weights."""
         # From what has been seen, not from a generator that lives on: a resumed run draws the same.
         random = np.random.default_rng([self.seed, process_index(), self.seen])
         order = random.permutation(self.x.shape[0])
@@ -70,8 +98,48 @@ class Batches:
             weights = ones if self.weights is None else self.weights[rows]
             # A process with fewer rows than another fills its last batches up, with any row.
             rows = np.pad(rows, (0, missing), mode="edge" if len(rows) else "constant")
-            yield self.x[rows], self.y[rows], np.pad(weights, (0, missing))
-            self.seen += 1
+            yield rows, np.pad(weights, (0, missing))
+
+    def stepped(
+        self, step: Callable[[S, Data, Any], tuple[S, Any]], state: S, parts: int = 1
+    ) -> Iterator[S]:
+        """The state after each of so many equal parts of an epoch.
+
+        step(state, group, count) -> (state, done) goes over the first `count` batches of a group,
+        along whose arrays' first axis they are; when `done` is known, it reads the group no more.
+        """
+        batches, stop = self.epoch(), 0
+        for part in range(1, parts + 1):
+            end = part * self.per_epoch // parts
+            while stop < end:
+                few = list(islice(batches, min(self.group, end - stop)))
+                lent = self._next_lent()
+                state, lent.done = step(state, self._lend(few, lent), np.int32(len(few)))
+                stop, self.seen = stop + len(few), self.seen + len(few)
+            yield state
+
+    def _next_lent(self) -> _Lent:
+        """Arrays for the next group, once nothing reads them any more."""
+        if len(self._lent) < 2:
+            shape = (self.group, self.size)
+            pairs = ((shape + v.shape[1:], v.dtype) for v in (self.x, self.y))
+            self._lent.append(_Lent(*(lendable(*pair) for pair in pairs)))
+        else:
+            self._lent.reverse()
+        self.engine.wait_for(self._lent[-1].done)
+        return self._lent[-1]
+
+    def _lend(self, batches: list[tuple[np.ndarray, np.ndarray]], lent: _Lent) -> Data:
+        """A group of batches on the devices; those that are missing have weight zero."""
+        weights = np.zeros((self.group, self.size), self.x.dtype)
+        for k, (rows, weights_of) in enumerate(batches):
+            for source, target in ((self.x, lent.x), (self.y, lent.y)):
+                np.take(source, rows, axis=0, out=target[k], mode="clip")
+            weights[k] = weights_of
+        engine, of_each = self.engine, -(-self.size // self.engine.devices)
+        placed = engine.lend_batches(weights, of_each, filling="constant")
+        x, y = (engine.lend_batches(v, of_each) for v in (lent.x, lent.y))
+        return Data(x, y, Samples(placed, 1, engine.mesh), None)
 
     def sample(self, count: int) -> Data:
         """About `count` rows, evenly spaced, whose weights add up to those of all."""

@@ -11,7 +11,7 @@ from dladmm.core.method import Account, Guarantee, Method, Penalties, Start, no_
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
 from dladmm.core.restored import evidence, full_batch, mini_batch
-from dladmm.core.restored.batches import LEAST_SIZE, Batches, auto_size
+from dladmm.core.restored.batches import LEAST_SIZE, Batches, auto_size, group_size
 from dladmm.core.restored.full_batch import Restored, RestoredRecord
 from dladmm.core.restored.measure import gradient_norm
 from dladmm.core.restored.mini_batch import Stream, StreamRecord
@@ -229,8 +229,12 @@ class MiniBatch(RestoredMethod):
 
     def run_bytes(self, n_samples: int, itemsize: int) -> int:
         # Iterate, average and the last good one, each of them old and new; gradients, directions.
-        fixed = 10 * self._weights + 3 * self._moments(RANK)
-        return self._bytes(fixed, self._size(n_samples), itemsize)
+        size = self._size(n_samples)
+        numbers, outputs = prod(self.problem.in_shape), prod(self.problem.out_shape)
+        # Of two groups of batches, one is gathered while the other one is computed.
+        rows = 2 * size * group_size(size, numbers, -(-n_samples // size))
+        fixed = 10 * self._weights + 3 * self._moments(RANK) + rows * (numbers + outputs)
+        return self._bytes(fixed, size, itemsize)
 
     def exchanged_bytes(self, itemsize: int) -> int:
         """Per batch, one that renews the metric."""

@@ -24,11 +24,11 @@ zero in Z_k.
 
 from collections.abc import Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dladmm.core.data import DATA, Data
+from dladmm.core.data import STACKED, Data
 from dladmm.core.evaluate import evaluate_run, hits, regularization, relative_change
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
@@ -53,7 +53,7 @@ from dladmm.core.restored.spectrum import (
 from dladmm.engine import trees
 from dladmm.engine.arrays import Array, xp
 from dladmm.engine.devices import EVERYWHERE, spread
-from dladmm.engine.loops import either
+from dladmm.engine.loops import branch, either, over
 from dladmm.engine.programs import compiled
 
 DELTA = 10.0  # damping of the input side; larger than for the full batch, as is the step
@@ -64,7 +64,6 @@ MEMORY = 0.5  # of the running moments, per renewal
 # renewed, so that this is never more than LOOK_BACK batches.
 CHANGED = 0.1
 LOOK_BACK = 32
-AHEAD = 8  # batches, at most, that hold their rows until it is their turn
 STEP = 20.0  # the longest; the trust region is shorter until little is left to learn
 RADIUS = 1.4  # of the trust region
 BLOW_UP = (2.0, 0.1)  # a loss above 2 x the last one + 0.1 x the first is a blow-up
@@ -80,11 +79,21 @@ class Totals(NamedTuple):
     step: Array
 
 
+class Moments(NamedTuple):
+    """The running moments of [a, 1] and r of every layer, and the gains of the first batch; to be
+    renewed by batch number `due`, `wait` batches after the last time."""
+
+    inputs: tuple[Spectrum, ...]
+    outputs: tuple[Spectrum, ...]
+    gains: Array
+    wait: Array
+    due: Array
+
+
 class Stream(NamedTuple):
     """What one batch hands to the next.
 
-    params: the iterate V; average: Z, the network of the run. inputs, outputs: the running moments
-    of [a, 1] and r, to be renewed by batch number `due`, `wait` batches after the last time;
+    params: the iterate V; average: Z, the network of the run; moments: what the metric is made of.
     `scale` is what blow-ups have left of the step, `seen` the number of batches; `kept` the last
     good average, its loss and the first loss; `recent` the loss and weight since then; `weighing`
     has the strengths of l2 where the run finds them by the evidence.
@@ -92,13 +101,9 @@ class Stream(NamedTuple):
 
     params: Params
     average: Params
-    inputs: tuple[Spectrum, ...]
-    outputs: tuple[Spectrum, ...]
-    gains: Array
+    moments: Moments
     scale: Array
     seen: Array
-    wait: Array
-    due: Array
     kept: Params
     kept_loss: Array
     first_loss: Array
@@ -112,15 +117,18 @@ def begin(problem: Problem, params: Params) -> Stream:
     """Before the first batch: no moments yet. Compiled, so that no two of its arrays are one."""
     dtype = params.W[0].dtype
     zero, infinite = np.zeros((), dtype), np.full((), np.inf, dtype)
-    return Stream(
-        params,
-        params,
+    moments = Moments(
         tuple(unknown(layer.n_columns, dtype) for layer in problem.layers),
         tuple(unknown(layer.units, dtype) for layer in problem.layers),
         np.ones(problem.n_layers, dtype),
-        np.ones((), dtype),
-        np.zeros((), np.int32),
         np.ones((), np.int32),
+        np.zeros((), np.int32),
+    )
+    return Stream(
+        params,
+        params,
+        moments,
+        np.ones((), dtype),
         np.zeros((), np.int32),
         params,
         infinite,
@@ -130,27 +138,44 @@ def begin(problem: Problem, params: Params) -> Stream:
     )
 
 
-@compiled("problem", "renews", donate="state")
-def batch_step(
-    problem: Problem, state: Stream, batch: Data, share: Array, mass: Array, renews: bool
-) -> Stream:
+@compiled("problem", donate="state")
+def batch_steps(
+    problem: Problem, state: Stream, group: Data, count: Array, slow: Array, mass: Array
+) -> tuple[Stream, Array]:
+    """A step for each of the first `count` batches of a group, as one program; and how many were
+    seen, which is known once the group's rows are read no more. slow: after so many batches the
+    step is halved; mass: the weight of all samples."""
+    own = partial(_batch_steps, problem)
+    into = (EVERYWHERE, STACKED, EVERYWHERE, EVERYWHERE, EVERYWHERE)
+    return spread(group.samples, own, into, EVERYWHERE)(state, group, count, slow, mass)
+
+
+def _batch_steps(
+    problem: Problem, state: Stream, group: Data, count: Array, slow: Array, mass: Array
+) -> tuple[Stream, Array]:
+    def step(state: Stream, batch: Data) -> Stream:
+        return batch_step(problem, state, batch, share(state.seen, slow), mass)
+
+    state = over(count, step, state, group)
+    return state, state.seen + 0
+
+
+def share(seen: Array, slow: Array) -> Array:
+    """1/(1 + k/slow) of the longest step after k batches, of which it counts LONGEST at most: a
+    stream without an end goes on learning."""
+    return 1 / (1 + xp.minimum(seen.astype(slow.dtype), np.asarray(LONGEST, slow.dtype)) / slow)
+
+
+def batch_step(problem: Problem, state: Stream, batch: Data, share: Array, mass: Array) -> Stream:
     """One step for all layers at once, this `share` of the longest; `mass` is the weight of all
-    samples. renews: whether to look back for a blow-up first, and take this batch's moments in."""
-    own = partial(_batch_step, problem, renews)
-    into = (EVERYWHERE, DATA, EVERYWHERE, EVERYWHERE)
-    return spread(batch.samples, own, into, EVERYWHERE)(state, batch, share, mass)
-
-
-def _batch_step(
-    problem: Problem, renews: bool, state: Stream, batch: Data, share: Array, mass: Array
-) -> Stream:
+    samples. Where the moments are to be renewed, after a look back for a blow-up."""
     problem = weighed(problem, state.weighing)
-    if renews:
-        enough = xp.minimum(mass, LOOK_BACK * batch.samples.mass(batch.x))
-        state = looked_back(state, enough)
+    is_due = state.seen >= state.moments.due
+    enough = xp.minimum(mass, LOOK_BACK * batch.samples.mass(batch.x))
+    state = branch(is_due, partial(looked_back, enough=enough), lambda state: state, state)
     point = restore(problem, state.params, batch.x, batch.y)
-    if renews:
-        state = with_moments(problem, state, batch, point)
+    renew = partial(renewed_moments, problem, batch=batch, point=point, seen=state.seen)
+    moments = branch(is_due, renew, lambda moments: moments, state.moments)
     samples, weights = batch.samples, batch.weights
     count = samples.mass(batch.x)
     directions, slope = [], np.zeros((), mass.dtype)
@@ -159,8 +184,8 @@ def _batch_step(
         own = layer.gradient_matrix(point.targets[l], point.inputs[l], weights)
         G = samples.sum(own) / count
         G = with_quadratic(layer, term, G * mass, V) / mass
-        K = damped_inputs(state.inputs[l], DELTA)
-        S = damped_outputs(state.outputs[l], EPSILON, state.gains[l])
+        K = damped_inputs(moments.inputs[l], DELTA)
+        S = damped_outputs(moments.outputs[l], EPSILON, moments.gains[l])
         directions.append(-S.solve(K.solve_right(G)))
         slope = slope - xp.sum(G * directions[l])
     s = share * state.scale * longest_step(slope)
@@ -168,7 +193,7 @@ def _batch_step(
     for l, (layer, term, V) in enumerate(blocks):
         new = V + s * directions[l]
         if term.quadratic is None:
-            diagonal = (1 + DELTA) * state.inputs[l].mean * state.gains[l]
+            diagonal = (1 + DELTA) * moments.inputs[l].mean * moments.gains[l]
             new = prox_of_weights(layer, term, new, s / (diagonal * mass))
         networks.append(layer.from_matrix(new))
     W, b = zip(*networks, strict=True)
@@ -178,6 +203,7 @@ def _batch_step(
     return state._replace(
         params=Params(W, b),
         average=averaged(problem, state.average, Params(W, b), state.seen),
+        moments=moments,
         seen=state.seen + 1,
         recent=(state.recent[0] + loss, state.recent[1] + count),
         totals=Totals(t.loss + loss, t.hits + right, t.mass + count, s),
@@ -221,14 +247,16 @@ def looked_back(state: Stream, enough: Array) -> Stream:
     )
 
 
-def with_moments(problem: Problem, state: Stream, batch: Data, point: Point) -> Stream:
+def renewed_moments(
+    problem: Problem, old: Moments, batch: Data, point: Point, seen: Array
+) -> Moments:
     """This batch's moments into the running ones, of which the first batch has none."""
     samples, weights = batch.samples, batch.weights
-    count, first = samples.mass(batch.x), state.seen == 0
+    count, first = samples.mass(batch.x), seen == 0
     memory = xp.where(first, 0, np.asarray(MEMORY, count.dtype))
     inputs, outputs, changes = [], [], []
     for l, layer in enumerate(problem.layers):
-        a, r, K, S = point.inputs[l], point.targets[l], state.inputs[l], state.outputs[l]
+        a, r, K, S = point.inputs[l], point.targets[l], old.inputs[l], old.outputs[l]
         of_inputs = samples.sum(layer.gram_with_bias_times(a, K.vectors, weights)) / count
         of_outputs = samples.sum(layer.unit_gram_times(r, S.vectors, weights)) / count
         squares = samples.sum(layer.gram_trace(a, weights)) / count
@@ -237,16 +265,10 @@ def with_moments(problem: Problem, state: Stream, batch: Data, point: Point) -> 
         outputs.append(renewed(S, of_outputs, samples.total(r**2) / count, memory))
         changes.append(change(K, of_inputs, DELTA))
     settled = ~first & (xp.max(xp.stack(changes)) < CHANGED)
-    wait = xp.clip(xp.where(settled, 2 * state.wait, state.wait // 2), 1, LOOK_BACK)
+    wait = xp.clip(xp.where(settled, 2 * old.wait, old.wait // 2), 1, LOOK_BACK)
     now = layer_gains(positions_of(problem, batch), [S.trace for S in outputs])
-    gains = xp.where(first, now, state.gains)
-    return state._replace(
-        inputs=tuple(inputs),
-        outputs=tuple(outputs),
-        gains=gains,
-        wait=wait,
-        due=state.seen + wait,
-    )
+    gains = xp.where(first, now, old.gains)
+    return Moments(tuple(inputs), tuple(outputs), gains, wait, seen + wait)
 
 
 def reweighed(problem: Problem, batches: Batches, state: Stream) -> Stream:
@@ -307,18 +329,14 @@ def epoch(problem: Problem, batches: Batches, state: Stream) -> tuple[Stream, St
     return state, summary(problem, before, state, np.asarray(batches.mass, state.scale.dtype))
 
 
-def steps(problem: Problem, batches: Batches, state: Stream) -> Iterator[Stream]:
-    """The state after each batch of an epoch; a batch is gathered while the last one computes."""
+def steps(problem: Problem, batches: Batches, state: Stream, parts: int = 1) -> Iterator[Stream]:
+    """The state after each of so many equal parts of an epoch."""
     dtype = state.scale.dtype
-    mass = np.asarray(batches.mass, dtype)
+    mass, slow = (np.asarray(v, dtype) for v in (batches.mass, batches.slow))
     nothing = [np.zeros((), dtype) for _ in Totals._fields]
     state = state._replace(totals=Totals(*batches.engine.replicate(nothing)))
-    due = None  # is read where it is new, which waits for the batch, and at every AHEAD-th
-    for rows in batches.epoch():
-        batch = batches.placed(*rows)
-        due = int(state.due) if due is None else due
-        renews = batches.seen >= due
-        share = np.asarray(batches.share, dtype)
-        state = batch_step(problem, state, batch, share, mass, renews=renews)
-        due = None if renews or batches.seen % AHEAD == 0 else due
-        yield state
+
+    def step(state: Stream, group: Data, count: Any) -> tuple[Stream, Array]:
+        return batch_steps(problem, state, group, count, slow, mass)
+
+    return batches.stepped(step, state, parts)
