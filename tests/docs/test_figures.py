@@ -59,41 +59,6 @@ def test_every_figure_of_the_readme_has_a_record():
     assert uncovered(text + "\nIt is 17 times as fast.", Records()) == {"17"}
 
 
-BACKPROPAGATION = re.compile(r"\b(no|without) backpropagation", re.I)
-
-
-def claims(text):
-    """Of each paragraph or cell that says "no backpropagation": whether it is of dlADMM alone."""
-    for paragraph in re.split(r"\n\s*\n|\n- |\n\||(?<=[^|]) \| ", text):
-        words = " ".join(paragraph.split())
-        if BACKPROPAGATION.search(words):
-            # The library has the method's name: "dladmm" is one, "dlADMM" the other.
-            yield "dlADMM" in words and "estored sweeps have no" not in words
-
-
-def test_no_backpropagation_is_said_of_the_papers_method_alone():
-    """In README, docs, docstrings and the package's description: only beside dlADMM's name."""
-    pages = [
-        ROOT / "README.md",
-        ROOT / "pyproject.toml",
-        ROOT / "CITATION.cff",
-        ROOT / "mkdocs.yml",
-    ]
-    pages += [*(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.py")]
-    said = {page.name: [*claims(page.read_text(encoding="utf-8"))] for page in pages}
-    assert said["README.md"] == [True]
-    assert {name: each for name, each in said.items() if not all(each)} == {}
-
-
-def test_a_false_claim_is_noticed():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    false = "The package dladmm trains neural networks without backpropagation."
-    assert [*claims(f"{false}\n\n{text}")] == [False, True]
-    assert [*claims("dlADMM is the paper's.\n\nRestored sweeps need no backpropagation.")] == [
-        False
-    ]
-
-
 REPOSITORY = re.compile(r"https://(?:github|raw\.githubusercontent)\.com/dladmm/dladmm/([^)\s]+)")
 
 

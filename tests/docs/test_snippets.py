@@ -213,6 +213,28 @@ def test_networks_written_as_json_are_networks(tmp_path):
     assert found
 
 
+INNER = re.compile(r"\b(?:from|import) (dladmm\.\w+)|`(dladmm\.\w+)\.")
+ROOMS = {path.name for path in (ROOT / "src" / "dladmm").iterdir() if path.is_dir()}
+
+
+def inner_rooms(text):
+    """What a text imports, or names as to be imported, that is not of `dladmm` itself."""
+    named = ("".join(found).split(".")[1] for found in INNER.findall(text))
+    return sorted(ROOMS.intersection(named))
+
+
+def test_nobody_is_sent_to_an_inner_room():
+    """What changed between versions, and how a first hour went, is told as it was."""
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    pages += (ROOT / "docs" / "gallery").glob("*.py")
+    shown = [page for page in pages if page.parent.name not in ("releases", "results")]
+    found = {page.name: inner_rooms(page.read_text(encoding="utf-8")) for page in shown}
+    assert {name: rooms for name, rooms in found.items() if rooms} == {}
+    assert inner_rooms("from dladmm.terms.losses import Huber") == ["terms"]
+    assert inner_rooms("`dladmm.engine.devices.own_rows(n, mesh)` says which") == ["engine"]
+    assert inner_rooms("import dladmm.torch\nfrom dladmm import Huber") == []
+
+
 def test_a_block_that_fails_is_heard(tmp_path, monkeypatch):
     page = tmp_path / "page.md"
     page.write_text("```python\nx = 1\n```\n\n```python\nassert x == 2\n```\n")
