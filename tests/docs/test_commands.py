@@ -122,7 +122,7 @@ def prepared(folder, page):
 
         for name, shade in (("dark", 60), ("light", 190)):
             (folder / "photos" / name).mkdir(parents=True)
-            for k, noise in enumerate(rng.integers(-50, 50, (12, 16, 16, 3))):
+            for k, noise in enumerate(rng.integers(-50, 50, (12, 32, 32, 3))):
                 pixels = (shade + noise).astype(np.uint8)
                 Image.fromarray(pixels).save(folder / "photos" / name / f"{k}.png")
         shown = ANY_BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
