@@ -1,6 +1,7 @@
 """Pages opened in a real browser: what goes wrong there, and how wide they are."""
 
 import contextlib
+import os
 import shutil
 
 import pytest
@@ -8,11 +9,22 @@ import pytest
 PHONE = {"width": 375, "height": 812, "deviceScaleFactor": 2, "mobile": True}
 
 
+def absent(what):
+    """Something a test needs is not here: it is skipped, and fails where all of it must be."""
+    (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"{what} not installed")
+
+
+def programs():
+    """The browser and its driver."""
+    found = [shutil.which(name) for name in ("chromium", "chromedriver")]
+    if None in found:
+        absent("Debian's chromium and chromium-driver are")
+    return found
+
+
 @pytest.fixture(scope="module")
 def browser():
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if chromium is None or driver is None:
-        pytest.skip("Debian's chromium and chromium-driver are not installed")
+    chromium, driver = programs()
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()

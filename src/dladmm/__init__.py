@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from dladmm.core.results import Result as Result
     from dladmm.core.results import Status as Status
     from dladmm.core.solve import solve as solve
+    from dladmm.engine.devices import make_mesh as make_mesh
+    from dladmm.engine.devices import own_rows as own_rows
     from dladmm.estimators import DLADMMClassifier as DLADMMClassifier
     from dladmm.estimators import DLADMMRegressor as DLADMMRegressor
     from dladmm.estimators.model_files import load_model as load_model
@@ -90,6 +92,8 @@ _HOME = {
     "Status": "dladmm.core.results",
     "forward": "dladmm.core.params",
     "load_model": "dladmm.estimators.model_files",
+    "make_mesh": "dladmm.engine.devices",
+    "own_rows": "dladmm.engine.devices",
     "solve": "dladmm.core.solve",
 }
 

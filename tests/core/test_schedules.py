@@ -106,6 +106,17 @@ def test_an_adaptive_run_raises_rho_by_the_rule_from_the_records_one_iteration_b
     assert len(set(rho)) > 1
 
 
+def test_restored_sweeps_take_an_adaptive_rho_and_have_no_use_for_it():
+    """Their records have no change of z_L, which the rule asks for every ten iterations."""
+    how = {"method": "restored", "rho": None}
+    one, other = (run(rho_schedule=rule, **how) for rule in ("adaptive", "constant"))
+    assert one.n_iter > 10
+    for W, V in zip(one.params.W, other.params.W, strict=True):
+        np.testing.assert_array_equal(W, V)
+    with pytest.raises(KeyError, match="zl_change"):  # what it would be if the rule were asked
+        BalanceResiduals(1.0)(10, 1.0, {name: v[9] for name, v in one.history.items()})
+
+
 def test_an_adaptive_run_raises_nu_while_the_network_is_worse_than_its_outputs():
     history = run(nu=1e-4, nu_schedule="adaptive", evaluate_every=5).history
     nu = history["nu"]

@@ -4,37 +4,13 @@ Each page has a function that yields the lines, or parts of lines, that must sta
 typed in here: a figure that changes in a record or on a page is a line that is no longer found.
 """
 
-import json
 import math
 import statistics
-from functools import cache
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-RESULTS = ROOT / "docs" / "results"
-NEVER = {"iteration": math.inf, "seconds": math.inf, "test_accuracy": math.nan}
+from network_figures import networks
+from run_records import RESULTS, ROOT, Records, medians, reached
 
-
-@cache
-def read(name):
-    return json.loads((RESULTS / name).read_text(encoding="utf-8"))
-
-
-class Records:
-    """The records by name; `change` alters each number on its way, for a control."""
-
-    def __init__(self, change=lambda number: number):
-        self.change = change
-
-    def __call__(self, name):
-        return self._changed(read(name))
-
-    def _changed(self, value):
-        if isinstance(value, dict):
-            return {key: self._changed(each) for key, each in value.items()}
-        if isinstance(value, list):
-            return [self._changed(each) for each in value]
-        return self.change(value) if isinstance(value, float) else value
+__all__ = ["PAGES", "ROOT", "Records"]
 
 
 def readme(record):
@@ -106,12 +82,6 @@ def mean_scores(record, score):
     return means | {"tables": len(rows)}
 
 
-def reached(curve, key, target):
-    """The first point of a curve that has reached the target."""
-    ahead = (lambda v: v >= target) if key == "test_accuracy" else (lambda v: v <= target)
-    return next((point for point in curve if ahead(point[key])), NEVER)
-
-
 def mini_race(record, data):
     """Where each racer of the short race over mini-batches reached its accuracy, the median over
     the seeds of each figure."""
@@ -122,11 +92,6 @@ def mini_race(record, data):
             reached(run["curve"], "test_accuracy", TARGETS[data])
         )
     return {racer: medians(found) for racer, found in points.items()}
-
-
-def medians(points):
-    """Of each figure; infinite where most never arrived."""
-    return {key: statistics.median(point[key] for point in points) for key in NEVER}
 
 
 def full_runs(record, data):
@@ -261,6 +226,10 @@ def performance(record):
             f"{r['floor_seconds']:.3f} s | {r['ratio']:.2f} | {r['memory_ratio']:.2f} | "
             f"{r['compile_seconds']:.1f} s |"
         )
+    gflops = record("iteration-55000x1000.json")["gflops"]
+    yield f"({gflops:.0f} GFLOP/s at the paper's size)"
+    ours, papers = (1000 * row["overhead_seconds"] for row in record("overhead.json")["rows"])
+    yield f"spends {ours:.0f} ms, with the paper's method {papers:.0f} ms"
     growth = record("growth.json")
     for r in (*growth["over_samples"], *growth["over_widths"][:-1]):
         yield (
@@ -374,4 +343,5 @@ PAGES = {
     "docs/scale.md": scale,
     "docs/reproduce.md": reproduce,
     "docs/researchers.md": researchers,
+    "docs/guide/networks.md": networks,
 }

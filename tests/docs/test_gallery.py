@@ -1,15 +1,21 @@
-"""The gallery: every example has its page and picture, and runs; `make gallery` writes them."""
+"""The gallery: every example has its page and picture, runs, and prints what its page shows;
+`make gallery` writes them.
+"""
 
 import json
+import re
 import sys
 import warnings
 
 import pytest
-from figures import ROOT
+from run_records import ROOT
+
+from dladmm.experiments.machine import describe_machine
 
 sys.path.insert(0, str(ROOT / "docs" / ".site"))
 import gallery
 
+SHOWN = gallery.GALLERY  # where it is, also while a test has it write elsewhere
 SCRIPTS = sorted(path.stem for path in gallery.GALLERY.glob("*.py"))
 
 
@@ -61,6 +67,42 @@ def test_one_certificate_holds_and_one_does_not():
     assert "times at constant rho" in outside.split("---")[0]
 
 
+# What is rounding alone, and another one by how XLA compiles.
+ROUNDING = re.compile(r"(?<=max \|grad R \+ u\| = )\S+")
+
+
+def shown(name):
+    """What a page says that its script prints."""
+    page = (SHOWN / f"{name}.md").read_text(encoding="utf-8")
+    return re.search(r"```text\n(.*?)\n```", page, re.S)[1]
+
+
+def is_alike(name):
+    """Whether the page was made with the processor and the releases that are here: on others sums
+    are rounded otherwise, and after a hundred iterations a row more is right or wrong."""
+    made = json.loads((SHOWN / "gallery.json").read_text(encoding="utf-8"))[name]
+    here = describe_machine()
+    return all(made["machine"][key] == here[key] for key in ("processor", "python", "jax", "numpy"))
+
+
+def differing(page, printed, *, alike):
+    """(line of the page, line printed) where they differ; elsewhere only how many there are."""
+    lines = [ROUNDING.sub("~", text.strip()).splitlines() for text in (page, printed)]
+    if len(lines[0]) != len(lines[1]):
+        return [tuple(lines)]
+    return [pair for pair in zip(*lines, strict=True) if alike and pair[0] != pair[1]]
+
+
+def test_a_page_that_shows_another_figure_is_noticed():
+    page = shown("certificates")
+    assert differing(page, f"{page}\n", alike=True) == []
+    # Rounding may differ, a figure may not, and a line more may on no machine.
+    assert differing(page, re.sub(r"\+ u\| = 4\.4e-06", "+ u| = 4.3e-06", page), alike=True) == []
+    ((was, now),) = differing(page, page.replace("18 times", "19 times"), alike=True)
+    assert (was.replace("18", "19"), "18 times" in was) == (now, True)
+    assert differing(page, f"one more\n{page}", alike=False) != []
+
+
 @pytest.mark.slow
 @pytest.mark.float32
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -72,5 +114,5 @@ def test_it_runs_and_leaves_a_figure(name, tmp_path, monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         printed, _ = gallery.run(name)
-    assert printed.strip()
+    assert differing(shown(name), printed, alike=is_alike(name)) == []
     assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")

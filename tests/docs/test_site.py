@@ -3,11 +3,13 @@
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
 from browsing import (
     REQUESTS,
     a_phone,
+    absent,
     in_colours,
     nameless,
     opened,
@@ -22,7 +24,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    pytest.importorskip("mkdocs")
+    if find_spec("mkdocs") is None:
+        absent("the docs extra is")
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "HTTPS_PROXY": "http://127.0.0.1:9"}
@@ -37,7 +40,8 @@ def pages(site):
 
 
 def test_a_broken_link_is_a_warning_and_fails(tmp_path):
-    pytest.importorskip("mkdocs")
+    if find_spec("mkdocs") is None:
+        absent("the docs extra is")
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "index.md").write_text("# A page\n\n[nowhere](nowhere.md)\n")
     (tmp_path / "mkdocs.yml").write_text("site_name: x\n")

@@ -20,12 +20,13 @@ from command_line import run
 from scipy import sparse
 from sklearn.datasets import load_diabetes, load_digits, make_multilabel_classification
 
-from dladmm import DLADMMClassifier, DLADMMRegressor
+from dladmm import Conv2D, Dense, DLADMMClassifier, DLADMMRegressor, MaxPool, Network
 from dladmm.cli.reporting import cell_text
 from dladmm.data.column_spec import ColumnSpec
 from dladmm.data.numbers import NumberText
 from dladmm.report.words import certificate_words
 
+KINDS = ["classes", "numbers", "columns", "images"]
 pytestmark = [
     pytest.mark.xdist_group("browser"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -55,6 +56,26 @@ def numbers():
     return model.report(X[300:], y[300:]).html
 
 
+@pytest.fixture(scope="module")
+def columns(tmp_path_factory):
+    """Of `dladmm fit --report`, with columns of every kind and one that was left out."""
+    folder = tmp_path_factory.mktemp("columns")
+    (folder / "t.csv").write_text(TABLE.replace("\n", ",0\n").replace("price,0", "price,id"))
+    done = run("fit", folder / "t.csv", "--target", "price", "--out", folder / "m", "--drop", "id",
+               "--report", folder / "r.html", "--hidden", "8", "--max-iter", "5")  # fmt: skip
+    assert done.code == 0, done.err
+    return (folder / "r.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def images():
+    """Of a network with convolutions and pictures of what it gets wrong."""
+    X, y = load_digits(return_X_y=True)
+    network = Network((8, 8, 1), [Conv2D(4, 3), "relu", MaxPool(2), Dense(10)])
+    model = DLADMMClassifier(network=network, max_iter=3, random_state=0).fit(X[:500], y[:500])
+    return model.report(X[500:900], y[500:900], image_shape=(8, 8)).html
+
+
 def headings(page):
     return re.findall(r'<section id="(\w+)"', page)
 
@@ -73,6 +94,14 @@ def test_a_page_of_numbers_has_residuals_and_names(numbers):
     assert "residuals" in headings(numbers)
     assert "confusion" not in headings(numbers)
     assert "bmi" in numbers  # the frame's own names
+
+
+def test_pages_of_columns_and_of_images_have_what_others_have_not(columns, images):
+    assert "<td>id</td><td></td><td>0</td><td>left out</td>" in columns
+    assert "importance" in headings(columns)
+    assert "Conv2D(" in images
+    assert '<img src="data:image/png;base64' in images
+    assert "columns" not in headings(images)
 
 
 def test_a_page_needs_no_network(classes, numbers):
@@ -195,7 +224,7 @@ def test_a_report_that_cannot_be_is_refused_before_training(tmp_path, more, said
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("kind", ["classes", "numbers"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_it_opens_in_a_browser(kind, scheme, browser, tmp_path, request):
     path = tmp_path / "report.html"
     path.write_text(request.getfixturevalue(kind), encoding="utf-8")
@@ -213,7 +242,7 @@ def test_it_opens_in_a_browser(kind, scheme, browser, tmp_path, request):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["classes", "numbers"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_keyboard_reaches_everything_and_leaves_again(kind, browser, tmp_path, request):
     from selenium.webdriver import Keys
 
@@ -247,7 +276,7 @@ def test_the_keyboard_reaches_everything_and_leaves_again(kind, browser, tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["classes", "numbers"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_it_can_be_read_aloud(kind, browser, tmp_path, request):
     path = tmp_path / "report.html"
     path.write_text(request.getfixturevalue(kind), encoding="utf-8")

@@ -130,7 +130,8 @@ class Certificate:
 
     def _restored_lines(self) -> list[str]:
         monotone = math.isfinite(self.accepted)  # every step was checked against the loss
-        never = f"never, {'regularisers included' if monotone else 'from epoch to epoch'}"
+        what = "regularisers included" if monotone else "from epoch to epoch"
+        never = f"never, {what}, at constant l2"
         first = f"first in {self.unit.removesuffix('s')} {self.first_rise}"
         rose = f"{self.rises} times, {first}" if self.rises else never
         lines = [f"  {f'{self.objective} rose':<21} {rose}"]

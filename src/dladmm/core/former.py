@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from dladmm.core.methods import WITH_STEP_RULES
+from dladmm.core.methods import METHODS
 from dladmm.core.problem import chain, described_layers
 from dladmm.core.snapshot import FORMAT, Snapshot
 
@@ -31,9 +31,9 @@ def upgraded_identity(identity: Mapping[str, Any], now: Mapping[str, Any]) -> di
     layers = {f"layer {l}": layer for l, layer in enumerate(described, 1)}
     # Smooth activations were JAX's own functions, where they are ours now.
     named = identity.get("activations", [])
-    plain = [re.sub(r"<PjitFunction of (<.*?>)>", r"\1", f) for f in named]
-
-    has_rule = same.get("method") in WITH_STEP_RULES
+    ours = [re.sub(r"<PjitFunction of (<.*?>)>", r"\1", f) for f in named]
+    kind = METHODS.get(same.get("method", ""))
+    has_rule = kind is not None and "step_rule" in kind.own_options
     unused = {} if has_rule else {"step_rule": now.get("step_rule")}
     return (
         same
@@ -41,7 +41,7 @@ def upgraded_identity(identity: Mapping[str, Any], now: Mapping[str, Any]) -> di
         | layers
         | {
             "format": FORMAT,
-            "activations": plain,
+            "activations": ours,
             "held-out rows": now.get("held-out rows"),
             "kind of targets": "first-order",
         }

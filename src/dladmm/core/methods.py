@@ -1,7 +1,7 @@
 """The methods by name; `Options.method` is looked up here and nowhere else."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dladmm.core.method import Method
@@ -42,20 +42,29 @@ def _relaxed(kind: str) -> Callable[[Problem, Options], Method]:
     return build
 
 
-METHODS: dict[str, Callable[[Problem, Options], Method]] = {
-    "restored": _restored,
-    "dladmm": _relaxed("DLADMM"),
-    "admm": _relaxed("ADMM"),
+@dataclass(frozen=True)
+class Kind:
+    """A method before it is made for a problem: how it is, and which options mean nothing to
+    others."""
+
+    build: Callable[[Problem, Options], Method]
+    own_options: tuple[str, ...] = ()
+
+
+METHODS = {
+    "restored": Kind(_restored),
+    # Its layers need not wait for each other.
+    "dladmm": Kind(_relaxed("DLADMM"), ("step_rule", "layer_devices")),
+    "admm": Kind(_relaxed("ADMM")),
 }
-WITH_STEP_RULES = {"dladmm"}  # those that read `Options.step_rule`
-WITH_LAYER_DEVICES = {"dladmm"}  # whose layers need not wait for each other
 
 
 def method_for(problem: Problem, options: Options) -> Method:
     """The method these options name; ValueError where they do not fit it."""
-    if options.layer_devices is not None and options.method not in WITH_LAYER_DEVICES:
+    kind = METHODS[options.method]
+    if options.layer_devices is not None and "layer_devices" not in kind.own_options:
         raise ValueError(
             f"layer_devices={options.layer_devices!r} does not fit method={options.method!r}, whose"
             " layers wait for each other; expected None, or method='dladmm'"
         )
-    return METHODS[options.method](problem, options)
+    return kind.build(problem, options)

@@ -176,10 +176,23 @@ def spread(
 
 
 def make_mesh(devices: Any, layer_devices: int | None = None) -> Mesh | None:
-    """The mesh of `devices`: None for one device, a count, a list of devices, or a mesh itself.
+    """The devices of a run, in an order.
 
     A run of several processes uses every device of all of them unless a mesh says otherwise, and
     one in groups of layers (engine/layer_mesh.py) a device for each.
+
+    Parameters
+    ----------
+    devices : int, list of jax.Device, jax.sharding.Mesh or None
+        How many, which ones, or a mesh of one axis; None for one device, and for all devices where
+        there are several processes.
+    layer_devices : int, optional
+        How many groups of layers share them.
+
+    Returns
+    -------
+    jax.sharding.Mesh or None
+        None for one device.
     """
     if layer_devices is not None:
         return _dealt_to(layer_devices, devices)
@@ -268,7 +281,20 @@ def layout(n_samples: int, mesh: Mesh | None) -> tuple[int, int]:
 
 
 def own_rows(n_samples: int, mesh: Mesh | None) -> slice:
-    """Which of all rows this process holds: those of its devices, in the order of the mesh."""
+    """Which of all rows this process holds: those of its devices, in the order of the mesh.
+
+    Parameters
+    ----------
+    n_samples : int
+        The number of rows of all processes.
+    mesh : jax.sharding.Mesh or None
+        What `make_mesh` gave.
+
+    Returns
+    -------
+    slice
+        The rows to pass to `fit` or `solve` in this process.
+    """
     if mesh is None:
         return slice(0, n_samples)
     _, rows = layout(n_samples, mesh)

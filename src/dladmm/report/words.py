@@ -13,13 +13,17 @@ def certificate_words(certificate: Any) -> list[str]:
 
 def _restored(certificate: Any) -> list[str]:
     checked = math.isfinite(certificate.accepted)
-    what = "The training loss, regularisers included,"
+    # Where the strength is found anew, the loss is another one from then on.
+    seen = f"at a constant strength of l2, {_rises(certificate)}"
     if not checked:
-        words = [
-            "It went through the rows in mini-batches: that the loss falls is not guaranteed there."
+        return [
+            "It went through the rows in mini-batches: that the loss falls is not guaranteed.",
+            f"From epoch to epoch the training loss, {seen}.",
         ]
-        return [*words, f"From epoch to epoch it {_rises(certificate)}."]
-    words = [f"{what} {_rises(certificate)}: every step was checked before it was taken."]
+    words = [
+        f"The training loss, regularisers included and {seen}: every step was checked before it was"
+        " taken."
+    ]
     words.append(f"{certificate.accepted:.0%} of the iterations had a step that passed.")
     if math.isfinite(certificate.subgradient_norm):
         words.append(

@@ -90,7 +90,8 @@ class RestoredMethod(Method):
 
 @dataclass(frozen=True)
 class FullBatch(RestoredMethod):
-    """Restored sweeps over all samples: F itself, which never rises."""
+    """Restored sweeps over all samples: F itself, which never rises while the
+    strength of l2 stays the same."""
 
     objective_name: ClassVar[str] = "the true loss"
     alive: ClassVar[dict[str, int]] = {"pooled": 3, "positions": 5, "recurrent": 8}
