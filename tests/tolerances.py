@@ -10,6 +10,7 @@ CENTRAL_DIFFERENCE = 1e-8  # relative; central differences with step 1e-5 err by
 PROX_GRADIENT = 1e-10  # |grad R + u + rho (z - q)| of an exact prox
 PROX_ROUNDINGS = 4  # Newton stops at a gradient of four roundings; matters for rho |z| > 1e5
 PROX_OBJECTIVE = 1e-10  # relative: no competitor of scipy may be lower than this
+SEARCHED = 1e-6  # relative; 20 times the sqrt(eps) of z to which a search by costs alone finds it
 SCIPY_OBJECTIVE = 1e-7  # relative; scipy's own accuracy (sqrt(eps) in z) at a kink
 WRIGHT_OMEGA = 1e-13  # relative; a few roundings of w + ln w
 TINY_VALUE = 1e-14  # relative; a tiny loss keeps all its digits

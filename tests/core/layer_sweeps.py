@@ -1,12 +1,15 @@
 """Groups of layers on one device, exchanging by hand: the programs of a run without its devices."""
 
 from dataclasses import dataclass
+from functools import partial
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dladmm.core.problem import Problem
-from dladmm.core.relaxed.layer_groups import Group, put, without_copy_above
+from dladmm.core.relaxed.lagrangian import lagrangian
+from dladmm.core.relaxed.layer_groups import Group, GroupBlocks, put, without_copy_above
 from dladmm.core.relaxed.layer_messages import MESSAGES, Messages
 from dladmm.core.relaxed.layer_programs import Conclusion, How, backward_keeping, forward
 from dladmm.core.relaxed.state import State
@@ -83,3 +86,39 @@ class Sweeps:
         W, b, z, p = (tuple(getattr(owner[l], kind)[l] for l in range(n)) for kind in "Wbzp")
         a = tuple(owner[l + 1].a[l] for l in range(n - 1))
         return State(W, b, z, a, p, states[-1].u)
+
+
+def own_sweep(blocks):
+    """A whole sweep of a group over all that is its own, both sides of its boundaries included."""
+    group = blocks.group
+    for l in reversed(group.layers):
+        if l < group.last:
+            blocks.step_a(l)
+        blocks.step_z(l)
+        blocks.step_b(l)
+        blocks.step_W(l)
+    if not group.is_bottom:
+        blocks.step_a(group.first - 1)
+    blocks.turn()
+    if not group.is_bottom:
+        blocks.step_a(group.first - 1)
+    for l in group.layers:
+        blocks.step_W(l)
+        blocks.step_b(l)
+        blocks.step_z(l)
+        if l < group.last:
+            blocks.step_a(l)
+    return blocks.step_u() if group.is_top else blocks.state()
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def plain_jacobi(problem, groups, data, state, rho, nu):
+    """An iteration without halves: every group sweeps at the same time, and sees of its neighbours
+    what they had when it began. The state after it, and L_rho there."""
+    how = (MESSAGES["exact"], problem, SweepOptions(STEP_RULES["matrix"], "newton"))
+    swept = [
+        own_sweep(GroupBlocks(group, *how, own_data(group, data), own_state(group, state), rho, nu))
+        for group in groups
+    ]
+    new = Sweeps(problem, groups, data).joined(swept)
+    return new, lagrangian(problem, data, new, rho, nu).value

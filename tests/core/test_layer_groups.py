@@ -5,7 +5,7 @@ import itertools
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from layer_sweeps import Sweeps
+from layer_sweeps import Sweeps, plain_jacobi
 from problems import RHO, biggest_difference, scattered, small, start, sweep
 from test_sweep import HOW, Algorithm1, as_tuple
 from tolerances import EXACT_STEP, LAGRANGIAN_RISE
@@ -95,12 +95,12 @@ def test_one_group_is_the_sweep_itself():
 
 def values(sweeps, state, count, rho=RHO["squared_error"], nu=1.0):
     """L_rho at the start and after each iteration, and their records."""
-    penalties = (jnp.asarray(rho), jnp.asarray(nu))
+    penalties, names = (jnp.asarray(rho), jnp.asarray(nu)), DLADMM(sweeps.problem, HOW).names()
     found = [float(lagrangian(sweeps.problem, sweeps.data, state, *penalties).value)]
     rows = []
     for _ in range(count):
         state, vector = sweeps.iterate(state, *penalties)
-        rows.append(dict(zip(NAMES, np.asarray(vector).tolist(), strict=True)))
+        rows.append(dict(zip(names, np.asarray(vector).tolist(), strict=True)))
         found.append(rows[-1]["lagrangian"])
     return np.array(found), rows
 
@@ -155,6 +155,22 @@ def test_both_sides_of_a_boundary_at_once_raise_the_lagrangian_where_halves_do_n
     assert boundary_moved(*given, "z") < before
     assert boundary_moved(*given, "a") < before
     assert boundary_moved(*given, "z", "a") < before  # the halves
+
+
+def test_without_halves_the_lagrangian_rises_where_with_them_it_never_does():
+    """Plain Jacobi and the halves from one scattered state, each layer a group, with sign, whose z
+    jumps again and again. Between ReLU layers plain Jacobi was never seen to raise it."""
+    problem, x, y = small(n=30, sizes=(4, 5, 5, 3), activation="sign")
+    data, begun = scattered(problem, x, y)
+    groups = tuple(Group(l, l, 3) for l in range(3))
+    penalties = (jnp.asarray(RHO["squared_error"]), jnp.asarray(1.0))
+    found, state = [], begun
+    for _ in range(200):
+        state, value = plain_jacobi(problem, groups, data, state, *penalties)
+        found.append(float(value))
+    assert rises(np.array(found)) > 50
+    with_halves, _ = values(Sweeps(problem, groups, data), begun, 200)
+    assert rises(with_halves) == 0
 
 
 def test_groups_are_as_even_as_can_be():

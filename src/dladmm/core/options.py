@@ -38,7 +38,7 @@ class Options:
         How z_L is solved for.
     targets : "first-order" or "closed"
         What restored sweeps move a layer towards: by the derivative of an activation where it has
-        one, or by the paper's z update, for which none is taken.
+        one, or by the paper's z update, so that no gradient passes through a derivative.
     init : "auto", "scaled", "he" or "paper"
         Where the weights start; "auto" is the method's own choice.
     dual_start : "auto", "gradient" or "zero"

@@ -48,7 +48,7 @@ class DLADMMRegressor(RegressorMixin, DLADMMBase):
         Of the paper's method: how z_L is solved for.
     targets : "first-order" or "closed"
         What restored sweeps move a layer towards: by the derivative of its activation, or by the
-        paper's z update, for which no derivative is taken.
+        paper's z update, so that no gradient passes through a derivative.
     init : "auto", "scaled", "he" or "paper"
         Where the weights start: "scaled" by He's variances and the size of the inputs, "he" by
         He's variances, "paper" as the authors' code has them; "auto" is the method's own choice.

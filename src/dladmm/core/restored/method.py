@@ -137,12 +137,6 @@ class FullBatch(RestoredMethod):
         return (2 * self._weights + self._moments() - of_x) * itemsize
 
     def guarantee(self, account: Account) -> Guarantee:
-        how = (
-            " by a share of what its slope promises"
-            if all(f.uses_slope for f in self.problem.activations)
-            else "; no derivative of an activation was taken, so the subgradient is that of closed"
-            " targets, not of the loss"
-        )
         found = {}
         if self.reweighs and account.rows:
             last = account.rows[-1]
@@ -153,12 +147,25 @@ class FullBatch(RestoredMethod):
             )
         return Guarantee(
             {
-                "Guarantee": f"every accepted step lowers the true loss{how}",
+                "Guarantee": f"every accepted step lowers the true loss{self._targets_in_words()}",
                 **found,
                 "Theorems 1-3": "are about L_rho away from feasible points, which this method"
                 " restores",
             }
         )
+
+    def _targets_in_words(self) -> str:
+        """Whether steps follow the gradient of the loss, or targets of which some are closed."""
+        closed = [l for l, f in enumerate(self.problem.activations, 1) if not f.uses_slope]
+        if not closed:
+            return " by a share of what its slope promises"
+        how = (
+            "no gradient passed through the derivative of an activation"
+            if len(closed) == len(self.problem.activations)
+            else f"the targets of activations {', '.join(map(str, closed))} are closed, gradients"
+            " passed through the derivatives of the others"
+        )
+        return f"; {how}, so the subgradient is that of closed targets, not of the loss"
 
 
 @compiled("problem")

@@ -13,7 +13,7 @@ from dladmm.engine.sums import added, masked
 from dladmm.terms.activations import Activation
 
 SHARE = 0.1  # of the size of z, by which a closed target moves a
-MOST_RATIO = 4.0  # 1 + f'^2, at most: what f is steeper than that is taken for as steep
+STEEPEST = 1e3  # what f is steeper than that is taken for as steep
 
 
 def residual_target(f: Activation, z: Array, g: Array) -> Array:
@@ -25,7 +25,7 @@ def residual_target(f: Activation, z: Array, g: Array) -> Array:
 
 
 def closed_target(f: Activation, z: Array, g: Array, s: Array | float) -> Array:
-    """The target of the paper's own updates, without a derivative of f.
+    """The target of the paper's own updates, through which no derivative of f carries a gradient.
 
     a goes to a+ = f(z) - s g/rms(g), a gradient step with nu = rms(g)/s for each sample; z to
     z+ = argmin (z+ - z)^2 + (f(z+) - a+)^2, globally, which also clips units and revives them; and
@@ -41,12 +41,21 @@ def closed_target(f: Activation, z: Array, g: Array, s: Array | float) -> Array:
     way = g / nu
     target = f(z) - way
     new = f.argmin_z(z, target)
+    moved = z - new
     if not f.continuous:
-        return nu * (z - new)
-    left = f(new) - target
+        return nu * moved
+    reached = f(new)
     # f(z+) is between a+ and f(z) where f grows with z.
-    ratio = xp.where(xp.abs(left) > 0, way / xp.where(left == 0, 1, left), 1)
-    return nu * (z - new) * f.for_each_z(xp.clip(ratio, 1, MOST_RATIO), z)
+    ratio = f.for_each_z(_quotient(way, reached - target, 1), z)
+    # At most twice what f's rise over z's way says: both numbers of the quotient may be rounding.
+    slope = xp.abs(_quotient(f.for_each_z(f(z) - reached, z), moved, 0))
+    most = 2 * (1 + xp.clip(slope, 1, STEEPEST) ** 2)
+    return nu * moved * xp.clip(ratio, 1, most)
+
+
+def _quotient(v: Array, by: Array, otherwise: float) -> Array:
+    """v/by, and where that is v/0 a number."""
+    return xp.where(by == 0, otherwise, v / xp.where(by == 0, 1, by))
 
 
 def _rms(v: Array) -> Array:
