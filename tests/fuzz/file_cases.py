@@ -13,11 +13,13 @@ from pathlib import Path
 
 import numpy as np
 from hypothesis import strategies as st
+from sklearn.base import clone
 
-from dladmm import Checkpoints, DLADMMRegressor, Options, Problem, solve
+from dladmm import Checkpoints, DLADMMClassifier, DLADMMRegressor, Network, Options, Problem, solve
 from dladmm.data.tables import read_table
 from dladmm.estimators.model_files import load_model, save_model
 from dladmm.io.model_file import ModelFileError, read_model_file, write_model_file
+from dladmm.network import Conv2D, Dense, Masking, MaxPool, Recurrent, Residual
 
 NUMBERS = [0.0, 1.0, -1.0, 0.5, 3.0, 1e-30, -1e-12, 1e12, -1e30, 1e-300, 1e300, 3e38, 5e-324]
 SPECIAL = [math.nan, math.inf, -math.inf, 1.7e308]
@@ -25,21 +27,38 @@ SPECIAL = [math.nan, math.inf, -math.inf, 1.7e308]
 # Model files: bytes changed anyhow, and metadata changed with a checksum that fits it.
 
 
+COMMON = {"max_iter": 2, "random_state": 0, "engine": "numpy"}
+IMAGES = Network((4, 4, 1), [Conv2D(2, 2), "relu", MaxPool(2), Residual([Conv2D(2, 1)]), Dense(2)])
+STEPS = Network((3, 2), [Masking(), Recurrent(2), Dense(1)])
+MODELS = {
+    "regressor": DLADMMRegressor((3,), **COMMON),
+    "classifier": DLADMMClassifier((3,), activation="tanh", **COMMON),
+    "images": DLADMMClassifier(network=IMAGES, **COMMON),
+    "sequences": DLADMMRegressor(network=STEPS, **COMMON),
+}
+
+
+def rows_of(kind, n):
+    x = np.random.default_rng(0).normal(size=(n, {"images": 16, "sequences": 6}.get(kind, 2)))
+    return np.where(np.arange(6) % 2, 1.0, x) if kind == "sequences" else x
+
+
 @cache
-def model_bytes():
-    x = np.random.default_rng(0).normal(size=(20, 2))
-    model = DLADMMRegressor((3,), max_iter=2, random_state=0, engine="numpy")
+def model_bytes(kind):
+    x = rows_of(kind, 20)
+    y = x[:, 0] > 0 if isinstance(MODELS[kind], DLADMMClassifier) else x[:, 0]
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        save_model(Path(folder) / "m", model.fit(x, x[:, 0]), {"columns": [{"name": "a"}]})
+        model = clone(MODELS[kind]).fit(x, y)
+        save_model(Path(folder) / "m", model, {"columns": [{"name": "a"}]})
         return (Path(folder) / "m").read_bytes()
 
 
 @cache
-def model_content():
+def model_content(kind):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "m"
-        path.write_bytes(model_bytes())
+        path.write_bytes(model_bytes(kind))
         return read_model_file(path)
 
 
@@ -105,9 +124,10 @@ def damaged_bytes(draw, whole):
 
 @st.composite
 def model_changes(draw):
+    kind = draw(st.sampled_from(list(MODELS)))
     if draw(st.booleans()):
-        return "bytes", draw(damaged_bytes(model_bytes()))
-    metadata, tensors = model_content()
+        return kind, "bytes", draw(damaged_bytes(model_bytes(kind)))
+    metadata, tensors = model_content(kind)
     kept = {k: v for k, v in metadata.items() if k not in ("format", "format_version", "sha256")}
     path = draw(st.sampled_from(paths_of(kept)[1:]))
     kept = changed(kept, path, draw(st.just(REMOVED) | JSON))
@@ -115,16 +135,16 @@ def model_changes(draw):
         name = draw(st.sampled_from(sorted(tensors)))
         shape = draw(st.sampled_from([(), (0,), (2,), (3, 2), (1, 1, 1)]))
         tensors = tensors | {name: np.full(shape, draw(st.sampled_from(NUMBERS + SPECIAL)))}
-    return "content", (kept, tensors)
+    return kind, "content", (kept, tensors)
 
 
 def model_files(case):
-    how, what = case
+    kind, how, what = case
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "m"
         if how == "bytes":
             path.write_bytes(what)
-            if what == model_bytes():
+            if what == model_bytes(kind):
                 return "unchanged"
         else:
             write_model_file(path, *what)
@@ -135,11 +155,14 @@ def model_files(case):
             return "refused"
         assert how == "content", "damage was not noticed"
         try:
-            predicted = model.estimator.predict(np.ones((2, 2)))
+            predicted = model.estimator.predict(rows_of(kind, 2))
         except ValueError as error:
             assert str(error)
             return "refused later"
         assert np.shape(predicted)[0] == 2
+        output = model.estimator._output(rows_of(kind, 2))[0]
+        huge = any(np.abs(W).max(initial=0) > 1e30 for W in what[1].values())
+        assert np.isfinite(output).all() or huge, output
     return "loaded"
 
 
@@ -213,12 +236,7 @@ OPENINGS = [b"", b"PK\x03\x04", b"PAR1", b"\x1f\x8b", b"\xff\xfe", b"a,b\n"]
 def written_tables(draw):
     """(suffix, bytes): a table in some dialect, or nothing of the kind."""
     if draw(st.integers(0, 3)) == 0:
-        suffix = draw(
-            st.sampled_from([".csv", ".tsv", ".npz", ".parquet", ".xlsx", ".csv.gz", ".txt"])
-        )
-        start = draw(
-            st.sampled_from([b"", b"PK\x03\x04", b"PAR1", b"\x1f\x8b", b"\xff\xfe", b"a,b\n"])
-        )
+        suffix, start = draw(st.sampled_from(SUFFIXES)), draw(st.sampled_from(OPENINGS))
         return suffix, start + draw(st.binary(max_size=200))
     width = draw(st.integers(1, 4))
     rows = draw(st.lists(st.lists(CELLS, min_size=width, max_size=width), max_size=8))

@@ -12,6 +12,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
+from importlib.metadata import version
 from pathlib import Path
 
 import hypothesis
@@ -21,14 +22,19 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 from cases import PROPERTIES  # noqa: E402
 
+from dladmm.experiments.machine import commit_of, describe_machine  # noqa: E402
+from dladmm.io.files import write_file  # noqa: E402
+
+SOURCES = Path(__file__).parents[2] / "src"
 BATCH = 100
 SHARES = {
-    "estimators": 40,
-    "solve": 25,
+    "estimators": 38,
+    "solve": 20,
     "model files": 15,
     "checkpoints": 3,
-    "tables": 12,
-    "networks": 5,
+    "tables": 10,
+    "sizes": 2,
+    "networks": 12,
 }
 
 
@@ -63,42 +69,71 @@ def batch(name, seed, folder, size=BATCH):
     return ended, failed
 
 
+def recorded(lines, wanted):
+    """What is kept of a run: `lines` of done.jsonl for these (property, seed), the last one of each
+    being what is true now, and those before it what was found on the way."""
+    last = {(one["property"], one["seed"]): one for one in lines}
+    found = Counter(one["property"] for one in lines if one["failed"])
+    record = {}
+    for name in SHARES:
+        ended, seeds = Counter(), [seed for of, seed in wanted if of == name]
+        for seed in seeds:
+            ended.update(last[name, seed]["ended"])
+        if seeds:
+            record[name] = {
+                "seeds": [min(seeds), max(seeds)],
+                "cases": ended.pop("cases"),
+                "ended": dict(sorted(ended.items())),
+                "batches_with_a_find_on_the_way": found[name],
+                "open": sum(last[name, seed]["failed"] for seed in seeds),
+            }
+    return record
+
+
+def versions():
+    names = ("numpy", "scipy", "scikit-learn", "pandas", "hypothesis")
+    return {"commit": commit_of(SOURCES), **{name: version(name) for name in names}}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=10_000)
     parser.add_argument("--only", choices=list(PROPERTIES))
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--folder", type=Path, default=Path("build/fuzz"))
+    parser.add_argument("--out", type=Path, help="where to write the record of the whole run")
     asked = parser.parse_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
-    record = asked.folder / "done.jsonl"
-    lines = record.read_text().splitlines() if record.exists() else []
-    done = {(one["property"], one["seed"]): one for one in map(json.loads, lines)}
-    total, finds = Counter(), 0
-    for name, share in SHARES.items():
-        if asked.only not in (None, name):
+    done_file = asked.folder / "done.jsonl"
+    text = done_file.read_text() if done_file.exists() else ""
+    lines = [json.loads(line) for line in text.splitlines()]
+    done = {(one["property"], one["seed"]): one for one in lines}
+    wanted = [
+        (name, asked.first_seed + k)
+        for name, share in SHARES.items()
+        if asked.only in (None, name)
+        for k in range(max(1, asked.cases * share // 100 // BATCH))
+    ]
+    for name, seed in wanted:
+        if (name, seed) in done and not done[name, seed]["failed"]:
             continue
-        for k in range(max(1, asked.cases * share // 100 // BATCH)):
-            key = (name, asked.first_seed + k)
-            if key not in done or done[key]["failed"]:
-                began = time.perf_counter()
-                ended, failed = batch(*key, asked.folder)
-                seconds = round(time.perf_counter() - began, 1)
-                done[key] = {
-                    "property": name,
-                    "seed": key[1],
-                    "ended": ended,
-                    "failed": bool(failed),
-                }
-                with record.open("a") as file:
-                    file.write(json.dumps(done[key]) + "\n")
-                print(f"{name}, seed {key[1]}: {dict(ended)} in {seconds} s", flush=True)
-                if failed:
-                    print(f"FOUND in {name}, seed {key[1]}:\n{failed}\n", flush=True)
-            total[name] += done[key]["ended"]["cases"]
-            finds += done[key]["failed"]
-    print(f"{sum(total.values())} cases ({dict(total)}), {finds} batches with a find")
-    return 1 if finds else 0
+        began = time.perf_counter()
+        ended, failed = batch(name, seed, asked.folder)
+        seconds = round(time.perf_counter() - began, 1)
+        lines.append({"property": name, "seed": seed, "ended": ended, "failed": bool(failed)})
+        with done_file.open("a") as file:
+            file.write(json.dumps(lines[-1]) + "\n")
+        print(f"{name}, seed {seed}: {dict(ended)} in {seconds} s", flush=True)
+        if failed:
+            print(f"FOUND in {name}, seed {seed}:\n{failed}\n", flush=True)
+    record = recorded(lines, wanted)
+    cases = {name: one["cases"] for name, one in record.items()}
+    still = sum(one["open"] for one in record.values())
+    print(f"{sum(cases.values())} cases ({cases}), {still} batches with a find")
+    if asked.out:
+        whole = {"properties": record, "machine": describe_machine() | versions()}
+        write_file(asked.out, json.dumps(whole, indent=1) + "\n")
+    return 1 if still else 0
 
 
 if __name__ == "__main__":

@@ -18,8 +18,10 @@ from file_cases import (
     signed,
     tables,
 )
+from refusals import check_refusal
 
-from dladmm import DLADMMClassifier, DLADMMRegressor
+from dladmm import DLADMMClassifier, DLADMMRegressor, Network
+from dladmm.network import Conv2D, Dense, MaxPool, Residual
 from dladmm.terms.activations import activations
 
 QUICK = {"checkpoints": 5}
@@ -47,9 +49,25 @@ def test_a_few_random_cases(name):
     attempt()
 
 
+SENTENCE = ValueError("max_iter=-1 is not valid; expected an integer >= 1")
+
+
+def test_a_refusal_that_names_something_else_is_seen():
+    check_refusal(SENTENCE, {"max_iter": -1, "tol": 0.1})
+    for given, data in (
+        ({"max_iter": 1, "tol": -1}, set()),  # names what is as it should be
+        ({"tol": 0.1}, set()),  # names what was not given
+        ({"max_iter": 1}, {"y", "targets"}),
+    ):
+        with pytest.raises(AssertionError, match="names none of"):
+            check_refusal(SENTENCE, given, data)
+    with pytest.raises(AssertionError):
+        check_refusal(ValueError("tol is bad\ntol"), {"tol": -1})
+
+
 def test_a_network_of_nothing_is_refused():
     """Found: TypeError: 'NoneType' object is not iterable."""
-    assert building((None, ["relu", "log_loss", "none"])) is None
+    assert building((None, ["relu", "log_loss", "none"])) == "refused"
 
 
 def test_a_strength_that_is_no_number_is_refused():
@@ -57,7 +75,7 @@ def test_a_strength_that_is_no_number_is_refused():
     x = np.arange(10.0).reshape(5, 2)
     with pytest.raises(ValueError, match="alpha=None is not valid"):
         DLADMMRegressor(alpha=None).fit(x, x[:, 0])
-    assert estimators((DLADMMRegressor, {"alpha": None}, x, x[:, 0], None)) is None
+    assert estimators((DLADMMRegressor, {"alpha": None}, x, x[:, 0], None)) == "refused"
 
 
 @pytest.mark.parametrize("engine", ["numpy", "jax"])
@@ -104,7 +122,7 @@ def test_weights_that_add_up_to_almost_nothing_are_a_fit_or_a_refusal():
     case = (DLADMMClassifier, {"hidden_layer_sizes": ()}, x, np.array([2, 1, 1, 0, 0]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert estimators((*case, np.full(5, 1e-201))) in ("diverged", "noise", "tol", None)
+        assert estimators((*case, np.full(5, 1e-201))) in ("diverged", "noise", "tol", "refused")
 
 
 def test_tiny_weights_over_mini_batches_are_a_fit_or_a_refusal():
@@ -114,7 +132,8 @@ def test_tiny_weights_over_mini_batches_are_a_fit_or_a_refusal():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for size in (9e-201, 1.0):
-            assert estimators((*case, np.full(5, size))) in ("diverged", "max_iter", "tol", None)
+            ended = estimators((*case, np.full(5, size)))
+            assert ended in ("diverged", "max_iter", "tol", "refused")
 
 
 @pytest.mark.parametrize("alpha", [-1, np.inf, np.nan])
@@ -134,15 +153,70 @@ def test_a_seed_out_of_range_is_refused_by_its_name(early_stopping):
 
 def test_a_model_whose_layers_are_not_those_of_its_weights_is_refused():
     """Found: it loaded, and failed in its first prediction."""
-    metadata, tensors = model_content()
+    metadata, tensors = model_content("regressor")
     kept = {k: v for k, v in metadata.items() if k not in ("format", "format_version", "sha256")}
-    assert model_files(("content", (kept, tensors))) == "loaded"  # the control
+    assert model_files(("regressor", "content", (kept, tensors))) == "loaded"  # the control
     other = changed(kept, ("layers", 0, "inputs"), [])
-    assert model_files(("content", (other, tensors))) == "refused"
+    assert model_files(("regressor", "content", (other, tensors))) == "refused"
     for name in kept:  # found: KeyError: 'preprocessing'
         less = {k: v for k, v in kept.items() if k != name}
         expected = "loaded" if name == "library_version" else "refused"
-        assert model_files(("content", (less, tensors))) == expected, name
+        assert model_files(("regressor", "content", (less, tensors))) == expected, name
+
+
+@pytest.mark.parametrize("layers", [None, True, 0, np.inf, {}])
+def test_layers_that_are_no_list_are_refused(layers):
+    """Found: TypeError: 'NoneType' object is not iterable."""
+    with pytest.raises(ValueError, match=r"^layers=\S+ is not valid; expected a list"):
+        Network((3,), layers)
+    with pytest.raises(ValueError, match=r"^Residual\(body=\S+\) is not valid; expected a list"):
+        Residual(layers)
+    assert len(Network((3,), (Dense(n) for n in (2, 1))).layers) == 2  # the control
+
+
+def test_iterations_to_wait_for_are_refused_by_the_name_of_the_parameter():
+    """Found: patience=None is not valid, which nobody had given."""
+    with pytest.raises(ValueError, match=r"^n_iter_no_change=None is not valid"):
+        DLADMMRegressor(n_iter_no_change=None).fit(np.eye(3), np.arange(3.0))
+
+
+def test_no_samples_of_a_network_are_refused_as_such():
+    """Found: Found array with dim 3, while dim <= 2 is required, of samples that have three."""
+    model = DLADMMRegressor(network=Network((6, 2), [Dense(1)]))
+    with pytest.raises(ValueError, match="0 sample"):
+        model.fit(np.zeros((0, 6, 2)), np.zeros(0))
+
+
+@pytest.mark.parametrize("unit", [1e-42, 1.0, 1e42])
+def test_targets_out_of_float32s_range_are_learned_in_it(unit):
+    """Found: predictions of inf and NaN, or of nothing but 0."""
+    x = np.linspace(-1, 1, 20)[:, None] ** [[1, 2]]
+    y = unit * (x[:, 0] + 2)
+    model = DLADMMRegressor((), dtype="float32", tol=None, max_iter=20, engine="numpy")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert model.fit(x, y).score(x, y) == pytest.approx(1, abs=1e-3)
+
+
+def test_an_activation_that_does_not_fit_is_refused_with_what_asks_for_it():
+    """Found: which this method needs, and which of the arguments that was stayed unsaid."""
+    network = Network((4, 4, 1), [Conv2D(2, 3), "tanh", MaxPool(2), Dense(1)])
+    for given in ({"targets": "closed"}, {"method": "dladmm"}):
+        ((name, value),) = given.items()
+        with pytest.raises(ValueError, match=rf"after tanh, .* {name}='{value}' needs") as refused:
+            DLADMMRegressor(network=network, **given).fit(np.zeros((3, 16)), np.arange(3.0))
+        assert " at 0x" not in str(refused.value)
+
+
+@pytest.mark.parametrize("classes", [np.array(1), np.arange(3), np.zeros((2, 1))])
+def test_a_model_whose_classes_are_not_those_of_its_outputs_is_refused(classes):
+    """Found: IndexError: too many indices for array, in its first prediction."""
+    metadata, tensors = model_content("classifier")
+    kept = {k: v for k, v in metadata.items() if k not in ("format", "format_version", "sha256")}
+    assert model_files(("classifier", "content", (kept, tensors))) == "loaded"  # the control
+    stored = {"$array": classes.tolist(), "dtype": "<i8"}
+    other = changed(kept, ("fitted", "classes_"), stored)
+    assert model_files(("classifier", "content", (other, tensors))) == "refused"
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -179,11 +179,16 @@ def stacked(scalars: Any, dtype: np.dtype) -> Array:
     return xp.stack([s.astype(dtype) for s in trees.leaves(scalars)])
 
 
-def no_argmin(f: Activation, l: int, instead: str) -> str:
+def no_argmin(f: Activation, l: int, asked: str, instead: str) -> str:
     """Why a method that needs argmin_z cannot have this activation of layer l."""
     f = f.f if isinstance(f, WithoutSlope) else f
-    what = f"max pooling after {f.f}" if isinstance(f, MaxPooled) else type(f).__name__
+    what = f"max pooling after {_kind(f.f)}" if isinstance(f, MaxPooled) else _kind(f)
     return (
-        f"activation {l}, {what}, has no argmin_z in closed form, which this method needs; expected"
+        f"activation {l}, {what}, has no argmin_z in closed form, which {asked} needs; expected"
         f" an activation made of straight pieces, such as ReLU, or {instead}"
     )
+
+
+def _kind(f: Activation) -> str:
+    """Its name if it is a smooth function, which may be any, or that of its class."""
+    return getattr(f, "name", None) or type(f).__name__

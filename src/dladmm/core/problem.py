@@ -244,9 +244,9 @@ class Problem:
         """
         return cls(
             layers=tuple(layers),
-            activations=_per_layer(activation, len(layers) - 1, activations.get),
+            activations=_per_layer("activation", activation, len(layers) - 1, activations.get),
             loss=losses.get(loss),
-            regularizers=_per_layer(regularizer, len(layers), regularizers.get),
+            regularizers=_per_layer("regularizer", regularizer, len(layers), regularizers.get),
         )
 
     @classmethod
@@ -270,7 +270,7 @@ class Problem:
             With random weights still to be drawn.
         """
         layers, hidden, sources = network.graph
-        terms = _per_layer(regularizer, len(layers), regularizers.get)
+        terms = _per_layer("regularizer", regularizer, len(layers), regularizers.get)
         return cls(layers, hidden, losses.get(loss), terms, sources)
 
 
@@ -283,9 +283,12 @@ def chain(in_shape: tuple[int, ...], units: Sequence[int | Layer]) -> tuple[Laye
     return tuple(found)
 
 
-def _per_layer(spec: Any, count: int, get: Any) -> tuple[Any, ...]:
-    """One term for each layer from a single spec or a list of them."""
+def _per_layer(name: str, spec: Any, count: int, get: Any) -> tuple[Any, ...]:
+    """One term for each layer from a single spec or a list of them; ValueError by its name where
+    those are too few or too many."""
     many = spec if isinstance(spec, list | tuple) else [spec] * count
+    if len(many) != count:
+        raise ValueError(f"{name}={spec!r} has {len(many)} entries; expected one, or {count}")
     return tuple(get(one) for one in many)
 
 

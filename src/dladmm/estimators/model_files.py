@@ -201,8 +201,13 @@ def _check_network(estimator: Any, problem: Problem) -> None:
     names = getattr(estimator, "feature_names_in_", None)
     if names is not None and np.shape(names) != (inputs,):
         raise ValueError(f"feature_names_in_ has shape {np.shape(names)}; expected ({inputs},)")
-    if isinstance(estimator, DLADMMClassifier) and not isinstance(estimator.classes_, np.ndarray):
-        raise ValueError(f"classes_={estimator.classes_!r} is not valid; expected an array")
+    n_classes = max(2, outputs)  # one output is enough for two
+    if isinstance(estimator, DLADMMClassifier) and (
+        not isinstance(estimator.classes_, np.ndarray) or estimator.classes_.shape != (n_classes,)
+    ):
+        raise ValueError(
+            f"classes_={estimator.classes_!r} is not valid; expected an array of {n_classes}"
+        )
     if isinstance(estimator, DLADMMRegressor) and not isinstance(estimator.y_is_vector_, bool):
         raise ValueError(f"y_is_vector_={estimator.y_is_vector_!r} is not valid; expected a bool")
 

@@ -12,7 +12,7 @@ import numpy as np
 from dladmm.core.method import Method
 from dladmm.core.options import ACTIVATION, ALPHA, DEFAULTS, FIXED_ALPHA, HIDDEN, Options
 from dladmm.core.problem import Problem, chain
-from dladmm.core.validation import checked_method
+from dladmm.core.validation import check_integer, checked_method
 from dladmm.engine.processes import over_processes
 from dladmm.estimators.exporting import Exporting
 from dladmm.estimators.units import Units, as_they_are, is_on_disk, learned, of_marked_steps
@@ -148,6 +148,7 @@ class Parameters(Exporting):
         return checked_method(self._problem(n_features, n_outputs), self._options(0, 1, "auto"))
 
     def _options(self, seed: int, max_iter: int, dtype: str, **more: Any) -> Options:
+        check_integer("n_iter_no_change", self.n_iter_no_change, 1)  # patience, for `solve`
         return Options(
             method=self.method,
             rho=self.rho,

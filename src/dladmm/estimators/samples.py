@@ -26,7 +26,7 @@ def as_rows(network: Network | None, X: Any) -> Any:
     if isinstance(X, list | tuple) and X and np.ndim(X[0]) == 2 and len(shape) == 2:
         return padded(X, shape).reshape(len(X), -1)
     array = X if hasattr(X, "shape") else np.asarray(X)
-    if array.ndim <= 2 or array.shape[0] == 0:
+    if array.ndim <= 2:
         return X
     if array.shape[1:] not in (shape, shape[:-1] if shape[-1] == 1 else shape):
         raise ValueError(

@@ -30,6 +30,7 @@ from dladmm.network.graph import INPUT
 from dladmm.terms.losses import Loss
 
 WIDE, NARROW = 10.0, 1000.0
+LARGE = 1e30
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,8 @@ class Units:
         b[0] = b[0] - W[0] @ np.broadcast_to(self.x_centre, W[0].shape[1])
         W[-1] = W[-1] * np.reshape(self.y_scale, (-1, 1))
         b[-1] = b[-1] * self.y_scale + self.y_centre
-        kept = np.float64 if np.ndim(self.x_centre) else dtype
+        extreme = any(map(_is_extreme, (self.x_scale, self.y_scale, self.y_centre)))
+        kept = np.float64 if np.ndim(self.x_centre) or extreme else dtype
         return Params(tuple(v.astype(kept) for v in W), tuple(v.astype(kept) for v in b))
 
     def covariance_of_user(self, C: np.ndarray) -> np.ndarray:
@@ -93,6 +95,12 @@ def _scaled(problem: Problem, W: Sequence[np.ndarray], factor: Any) -> list[np.n
         else V
         for layer, V, sources in blocks
     ]
+
+
+def _is_extreme(scale: Any) -> bool:
+    """Whether numbers of this size may leave float32's range."""
+    size = np.abs(scale)
+    return bool(((size > LARGE) | ((size > 0) & (size < 1 / LARGE))).any())
 
 
 def as_they_are(loss: Loss) -> Units:

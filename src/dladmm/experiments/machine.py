@@ -1,8 +1,10 @@
 """The machine that a figure was measured on, and its versions."""
 
 import platform
+import subprocess
 import time
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from dladmm._version import __version__
@@ -26,3 +28,17 @@ def describe_machine() -> dict[str, Any]:
         "dladmm": __version__,
         "date": time.strftime("%Y-%m-%d"),
     }
+
+
+def commit_of(folder: Path) -> str | None:
+    """The commit that a folder's sources are of, with "+" where they have been changed since; None
+    where git does not know."""
+
+    def git(*words: str) -> str:
+        asked = ("git", "-C", str(folder), *words)
+        return subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
+
+    try:
+        return git("rev-parse", "--short", "HEAD") + ("+" if git("diff", "HEAD", "--", ".") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None

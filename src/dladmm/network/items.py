@@ -4,7 +4,7 @@ Shapes are those of one sample: (axes..., channels), so (28, 28, 1) for a grey i
 channels) for a sequence.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -216,7 +216,7 @@ class Residual(Item):
     body: Sequence[Any]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "body", listed(self.body))
+        object.__setattr__(self, "body", listed("Residual(body={!r})", self.body))
 
 
 # Kinds of layers, for model files and for networks written as JSON.
@@ -244,10 +244,15 @@ REFUSED = {
 }
 
 
-def listed(given: Any) -> tuple[Item | Activation, ...]:
-    """A list of layers and activations, which may be named; ValueError for anything else."""
+def listed(what: str, given: Any) -> tuple[Item | Activation, ...]:
+    """A list of layers and activations, which may be named; ValueError, by the words of `what`, for
+    anything else."""
     if isinstance(given, Item | Activation | str):
         given = [given]
+    if not isinstance(given, Iterable) or isinstance(given, Mapping):
+        raise ValueError(
+            f"{what.format(given)} is not valid; expected a list of layers and activations"
+        )
     return tuple(_item(one) for one in given)
 
 

@@ -60,7 +60,7 @@ class Network:
                 " (28, 28, 1)"
             )
         object.__setattr__(self, "in_shape", tuple(map(int, shape)))
-        object.__setattr__(self, "layers", listed(self.layers))
+        object.__setattr__(self, "layers", listed("layers={!r}", self.layers))
         self.graph  # noqa: B018  a network that does not fit together is refused at once
 
     @cached_property

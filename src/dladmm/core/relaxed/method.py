@@ -81,7 +81,8 @@ class Relaxed(Method):
     def requires(self) -> None:
         for l, f in enumerate(self.problem.activations, 1):
             if not f.has_argmin:
-                raise ValueError(no_argmin(f, l, "method='restored'"))
+                asked = f"method={self.name!r}"
+                raise ValueError(no_argmin(f, l, asked, "method='restored'"))
         if self.options.zl_solver != "newton" and not isfinite(self.problem.loss.lipschitz):
             raise ValueError(
                 f"zl_solver={self.options.zl_solver!r} needs a loss with a Lipschitz gradient,"

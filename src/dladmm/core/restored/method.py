@@ -44,7 +44,7 @@ class RestoredMethod(Method):
             )
         for l, f in enumerate(self.problem.activations, 1):
             if not f.uses_slope and not f.has_argmin:
-                raise ValueError(no_argmin(f, l, "targets='first-order'"))
+                raise ValueError(no_argmin(f, l, "targets='closed'", "targets='first-order'"))
             if f.uses_slope and not f.has_slopes:
                 raise ValueError(
                     f"method='restored' needs the slopes of activation {l}, which"
