@@ -38,7 +38,7 @@ def short(monkeypatch):
     """Two racers of each kind instead of all, and none is out for being slow."""
     monkeypatch.setattr(racing, "SLACK", math.inf)
     full = field.full_racers()
-    monkeypatch.setattr(racing, "full_racers", lambda: [full[0], full[3]])
+    monkeypatch.setattr(racing, "full_racers", lambda python: [full[0], full[3]])
     monkeypatch.setattr(racing, "mini_racers", lambda c: field.mini_racers(c)[:2])
 
 
@@ -215,7 +215,7 @@ def test_from_a_shell_with_a_picture(short, tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
     for wrong in (
         ("--seeds", "0"), ("--limit-seconds", "0"), ("--targets", "-1"), ("--targets", "x"),
-        ("--targets", "0.1", "--mini"), ("--task", "nothing"),
+        ("--targets", "0.1", "--mini"), ("--task", "nothing"), ("--mini", "--kfac-python", "x"),
     ):  # fmt: skip
         refused = run("bench", "race", "--data", "digits", *wrong)
         assert (refused.code, refused.err.count("\n")) == (2, 1), refused.err

@@ -58,6 +58,7 @@ def race(
     iterations: int,
     limit_seconds: float = math.inf,
     only: tuple[str, ...] = (),
+    kfac_python: Path | None = None,
     records: Path | None = None,
     show: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
@@ -66,10 +67,11 @@ def race(
     A task without targets is a race to the training loss that the first racer, Adam at 1e-3, has
     after `iterations`; who takes longer than that run is out, as is who takes longer than
     `limit_seconds` in any race. Of mini-batches `iterations` are epochs. `only` leaves out racers
-    whose names begin otherwise.
+    whose names begin otherwise. `kfac_python` is an interpreter that has kfac-jax, a racer at full
+    batch then.
     """
     c = task.setup
-    racers = chosen(mini_racers(c) if mini else full_racers(), only, not task.targets)
+    racers = chosen(mini_racers(c) if mini else full_racers(kfac_python), only, not task.targets)
     mode = "mini" if mini else "full"
     runs: list[dict[str, Any]] = []
     for seed in range(seeds):

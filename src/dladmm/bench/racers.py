@@ -4,11 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
+from pathlib import Path
 from typing import Any
 
+from dladmm.bench.kfac import DAMPINGS, kfac
 from dladmm.core.restored.method import MiniBatch
 from dladmm.experiments import baselines
-from dladmm.experiments.rivals import ADAM, RIVALS, rival
+from dladmm.experiments.rivals import ADAM, PRECONDITIONED, RIVALS, rival
 from dladmm.experiments.setup import Setup
 from dladmm.experiments.torch_rivals import TORCH_RIVALS, torch_rival
 from dladmm.terms.layers import Dense
@@ -32,17 +34,24 @@ class Racer:
     ours: bool = False
 
 
-def full_racers() -> list[Racer]:
-    """Adam at each rate first: the first one sets the loss to reach, where none is given."""
+def full_racers(kfac_python: Path | None = None) -> list[Racer]:
+    """Adam at each rate first: the first one sets the loss to reach, where none is given. kfac-jax
+    where an interpreter is named that has it."""
     adams = [
         Racer(f"adam {rate:g}", partial(baselines.full_batch, name="adam", rate=rate), group=ADAM)
         for rate in FULL_RATES
     ]
     lbfgs = partial(baselines.full_batch, name="lbfgs", rate=1.0)
+    kfacs = []
+    if kfac_python is not None:
+        for damping in DAMPINGS:
+            start = partial(kfac, python=kfac_python, damping=damping)
+            kfacs.append(Racer(f"kfac-jax {damping:g}", start, group=PRECONDITIONED))
     return [
         *adams,
         Racer("restored", baselines.restored, group=OURS, ours=True),
         Racer("l-bfgs", lbfgs, group=QUASI_NEWTON),
+        *kfacs,
     ]
 
 

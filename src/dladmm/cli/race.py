@@ -33,6 +33,10 @@ def race(
     only: Annotated[
         str, typer.Option(help="Racers, by the beginning of their names: adam,restored.")
     ] = "",
+    kfac_python: Annotated[
+        Path | None,
+        typer.Option(help="Full batch: a Python with jax==0.6.2 and kfac-jax==0.0.8, which races."),
+    ] = None,
     records: Annotated[
         Path | None, typer.Option(help="Keeps each finished run here; it is not run again.")
     ] = None,
@@ -55,6 +59,8 @@ def race(
         raise ValueError(
             "--targets is for full batches of images; expected neither --mini nor --task"
         )
+    if kfac_python is not None and mini:
+        raise ValueError("--kfac-python is for full batches; expected no --mini")
     if task is not None:
         work = task_named(task, data_dir)
     else:
@@ -73,6 +79,7 @@ def race(
         iterations=iterations,
         limit_seconds=limit_seconds,
         only=tuple(name.strip() for name in only.split(",") if name.strip()),
+        kfac_python=kfac_python,
         records=records,
         show=lambda line: typer.echo(line, err=True),
     )
