@@ -143,12 +143,28 @@ def restored(record):
     others = {cells(f, r) for f in (mnist, fashion) for r in PRODIGY_AND_ADAM}
     yield f"| Adam 3e-3, 512; Prodigy, 256 and 512 | {others.pop()[0]} | | never in 3 | |"
     yield from ("a racer that is listed as never arriving did" for _ in others)
+    for name, task in record("race-targets.json")["tasks"].items():
+        yield task_row(name, task)
     yield from former_race(record)
     for data in DATA:
         for racer, points in full_runs(record, data).items():
             yield full_row(racer, points)
     for row in record("defaults.json")["rows"]:
         yield defaults_row(row)
+
+
+def task_row(name, task):
+    """What a task of the races trains on, and what is to be reached there."""
+    words = {
+        "deep-narrow": "MNIST",
+        "diamonds-cut": "five grades of `ggplot2/diamonds`",
+        "diamonds-price": "R²",
+    }[name]
+    scores = ", ".join(f"{100 * score:.1f}" for score in task["scores"])
+    return (
+        f"| {name}: {words} | {task['samples']:,} | {task['network']} | {scores} % | "
+        f"{100 * task['target']:.1f} % |"
+    )
 
 
 def former_race(record):

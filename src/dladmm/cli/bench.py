@@ -1,11 +1,11 @@
 """`dladmm bench`: figures measured side by side in one run, with the machine they came from."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from dladmm.cli.options import AsJson, parse_sizes, print_json
+from dladmm.cli.race import race
 
 app = typer.Typer(help="Measure speed and memory on this machine.", no_args_is_help=True)
 
@@ -177,67 +177,4 @@ def layers(
     typer.echo("\n".join([HEADER, *map(line, figures["rows"])]))
 
 
-@app.command()
-def race(
-    data: Annotated[str, typer.Option(help="A data set, such as digits or mnist.")] = "mnist",
-    samples: Annotated[int | None, typer.Option(help="Training images; all by default.")] = None,
-    hidden: Annotated[str, typer.Option(help="Hidden layers, such as 300,300.")] = "1000,1000",
-    network: Annotated[
-        str | None, typer.Option(help="In place of them: lenet, cnn-small, rnn; with --mini.")
-    ] = None,
-    seeds: Annotated[int, typer.Option(help="How many seeds, from 0 on.")] = 3,
-    mini: Annotated[bool, typer.Option("--mini", help="Mini-batches, to an accuracy.")] = False,
-    iterations: Annotated[int, typer.Option(help="The most iterations, or epochs.")] = 200,
-    only: Annotated[
-        str, typer.Option(help="Racers, by the beginning of their names: adam,restored.")
-    ] = "",
-    records: Annotated[
-        Path | None, typer.Option(help="Keeps each finished run here; it is not run again.")
-    ] = None,
-    picture: Annotated[Path | None, typer.Option(help="A PNG of the curves over time.")] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Where the data sets are.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Restored sweeps against Adam, L-BFGS and MLPClassifier, to the same loss or accuracy."""
-    from dladmm.bench.race import plot_race
-    from dladmm.bench.race import race as run_race
-    from dladmm.data.datasets import load_dataset
-
-    for option, value in (("--seeds", seeds), ("--iterations", iterations)):
-        if value < 1:
-            raise ValueError(f"{option} {value} is not valid; expected a positive integer")
-    figures = run_race(
-        load_dataset(data, data_dir),
-        samples=samples,
-        hidden=tuple(parse_sizes("--hidden", hidden)),
-        seeds=seeds,
-        mini=mini,
-        iterations=iterations,
-        network=network,
-        only=tuple(name.strip() for name in only.split(",") if name.strip()),
-        records=records,
-        show=lambda line: typer.echo(line, err=True),
-    )
-    if picture is not None:
-        plot_race(figures, picture)
-    if as_json:
-        print_json(figures)
-        return
-    _print_race(figures)
-
-
-def _print_race(figures: dict[str, Any]) -> None:
-    network = "-".join(str(n) for n in figures["hidden"])
-    typer.echo(f"{figures['data']}, {figures['samples']:,} images, hidden {network}: medians")
-    header = f"  {'':<34} {'iterations':>10} {'seconds':>9} {'accuracy':>9} {'compile':>8}"
-    typer.echo(header)
-    for row in figures["table"]:
-        if row["seconds"] is None:
-            reached = f"{'never':>10} {'':>9} {'':>9}"
-        else:
-            reached = (
-                f"{row['iteration']:>10.2f} {row['seconds']:>8.2f}s {row['test_accuracy']:>9.2%}"
-            )
-        typer.echo(f"  {row['racer']:<34} {reached} {row['compile_seconds']:>7.1f}s")
-    for group, name in figures["best"].items():
-        typer.echo(f"  best of {group}: {name or 'never'}")
+app.command()(race)

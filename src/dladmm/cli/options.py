@@ -1,6 +1,7 @@
 """What the commands have in common: options, and how their values are read and printed."""
 
 import json
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -144,6 +145,17 @@ def parse_sizes(option: str, text: str) -> tuple[int, ...]:
             " such as 256,128"
         )
     return sizes
+
+
+def parse_numbers(option: str, text: str) -> tuple[float, ...]:
+    """'0.2,0.1' as (0.2, 0.1), numbers > 0; ValueError names the option."""
+    try:
+        numbers = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        numbers = ()
+    if not numbers or not all(0 < number < math.inf for number in numbers):
+        raise ValueError(f"{option} {text!r} is not valid; expected numbers > 0 such as 0.2,0.1")
+    return numbers
 
 
 # A layer wider than this is a slip of the keyboard: its weights alone would take terabytes.

@@ -54,10 +54,12 @@ OPTIMISERS: dict[str, Callable[[Any], Any]] = {
 
 
 class Made(NamedTuple):
-    """What a `next` made: the network, and what the step knows of the one it began from."""
+    """What a `next` made: the network, what the step knows of the one it began from, and the
+    seconds it took where its trainer has a clock of its own."""
 
     params: Params
     before: Evaluation | None = None
+    seconds: float | None = None
 
 
 Trainer = Iterator[Made]
@@ -215,49 +217,20 @@ def restored_batches(
             yield Made(jax.block_until_ready(jax.tree.map(jnp.copy, state.average)))
 
 
-def torch_adam(
-    problem: Problem,
-    arrays: Arrays,
-    params: Params,
-    seed: int,
-    *,
-    rate: float,
-    size: int,
-    per_epoch: int,
-) -> Trainer:
-    """PyTorch's Adam on mini-batches of the same network."""
-    import torch
-
-    from dladmm.export.torch_modules import modules_of_problem
-    from dladmm.export.torch_reading import Reading
-
-    network = torch.nn.Sequential(*modules_of_problem(problem, params))
-    reading = Reading(network, arrays[0].shape)
-    optimiser = torch.optim.Adam(network.parameters(), lr=rate)
-    loss = torch.nn.CrossEntropyLoss()
-    x, labels = torch.from_numpy(arrays[0]), torch.from_numpy(arrays[1].argmax(1))
-    random = torch.Generator().manual_seed(seed)
-    count = -(-len(x) // size)
-    while True:
-        order = torch.randperm(len(x), generator=random)
-        for k in range(1, count + 1):
-            rows = order[(k - 1) * size : k * size]
-            optimiser.zero_grad(set_to_none=True)
-            loss(network(x[rows]), labels[rows]).backward()
-            optimiser.step()
-            if is_due(k, count, per_epoch):
-                yield Made(reading.params())
-
-
 def scikit_learn(problem: Problem, arrays: Arrays, params: Params, seed: int) -> Trainer:
-    """MLPClassifier with its defaults (Adam, 1e-3, batches of 200), an epoch at a time."""
-    from sklearn.neural_network import MLPClassifier
+    """MLPClassifier or MLPRegressor with its defaults (Adam, 1e-3, batches of 200), an epoch at a
+    time."""
+    from sklearn.neural_network import MLPClassifier, MLPRegressor
 
-    hidden = tuple(layer.units for layer in problem.layers[:-1])
-    model = MLPClassifier(hidden, random_state=seed)
-    labels = arrays[1].argmax(1)
+    hidden, (x, y, _) = tuple(layer.units for layer in problem.layers[:-1]), arrays
+    if problem.loss.classifies:
+        model = MLPClassifier(hidden_layer_sizes=hidden, random_state=seed)
+        learn = partial(model.partial_fit, x, y.argmax(1), classes=np.arange(y.shape[1]))
+    else:
+        model = MLPRegressor(hidden_layer_sizes=hidden, random_state=seed)
+        learn = partial(model.partial_fit, x, y[:, 0] if y.shape[1] == 1 else y)
     while True:
-        model.partial_fit(arrays[0], labels, classes=np.arange(arrays[1].shape[1]))
+        learn()
         # Copies: the next call changes the model's own arrays in place.
         W = tuple(W.T.copy() for W in model.coefs_)
         yield Made(Params(W, tuple(map(np.copy, model.intercepts_))))

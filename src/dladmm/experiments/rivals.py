@@ -3,14 +3,19 @@
 A rate is over a stated small grid where a method has one; methods that say they need none are a
 group of their own, run as their defaults are. Where a method says that another network than the
 one it steps from is to be evaluated, that one is.
+
+Methods without a rate run as their documentation recommends too. Prodigy and D-Adaptation ask for
+a linear decay, Mechanic for a warm-up and a cosine: they need to know then how long the run is, and
+are in a group that says so. DoG's authors evaluate an average of the iterates, which needs nothing.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import optax
 from jax import Array
 from optax import contrib
@@ -23,6 +28,9 @@ from dladmm.engine.loops import over
 from dladmm.experiments.baselines import Made, Trainer, loss_and_gradient
 
 ADAM, TUNED, SCHEDULED, RATE_FREE = "constant rate", "tuned", "scheduled", "rate-free"
+RATE_FREE_SCHEDULED = "rate-free, over a given number of epochs"
+PRECONDITIONED = "preconditioned"
+GAMMA = 8.0  # of DoG's average (Shamir and Zhang, 2013), in its paper and its authors' code
 
 
 @dataclass(frozen=True)
@@ -37,6 +45,44 @@ class Rival:
     epochs: tuple[int | None, ...] = (None,)
     sizes: tuple[int, ...] = (256, 512)
     evaluated: Callable[[Any, Params], Params] | None = None
+
+
+class Averaged(NamedTuple):
+    """An optimiser's memory, the average of its iterates and how many there were."""
+
+    inner: Any
+    average: Any
+    count: Any
+
+
+def averaged(method: Any) -> Any:
+    """The optimiser, with the polynomial-decay average Z <- Z + (1 + g)/(k + g) (V - Z) beside."""
+    method = optax.with_extra_args_support(method)
+
+    def init(params: Any) -> Averaged:
+        return Averaged(method.init(params), params, jnp.zeros((), jnp.int32))
+
+    def update(gradient: Any, memory: Averaged, params: Any, **extra: Any) -> Any:
+        step, inner = method.update(gradient, memory.inner, params, **extra)
+        count = memory.count + 1
+        c = (1 + GAMMA) / (count + GAMMA)
+        new = optax.apply_updates(params, step)
+        average = jax.tree.map(lambda Z, V: Z + c.astype(Z.dtype) * (V - Z), memory.average, new)
+        return step, Averaged(inner, average, count)
+
+    return optax.GradientTransformationExtraArgs(init, update)
+
+
+def _average(memory: Averaged, params: Params) -> Params:
+    return memory.average
+
+
+def _falling(steps: int) -> Any:
+    return optax.linear_schedule(1.0, 0.0, steps)
+
+
+def _warmed(steps: int) -> Any:
+    return optax.warmup_cosine_decay_schedule(0.0, 1.0, steps // 10, steps)
 
 
 def _mechanic(rate: float, steps: int) -> Any:
@@ -75,11 +121,43 @@ RIVALS = (
         (3,),
         (512,),
     ),
+    Rival(
+        "averaged adam",
+        TUNED,
+        lambda rate, steps: averaged(optax.adam(rate)),
+        (1e-3, 3e-3),
+        sizes=(256,),
+        evaluated=_average,
+    ),
     Rival("momo-adam", TUNED, lambda rate, steps: contrib.momo_adam(rate), (1e-2,)),
     Rival("prodigy", RATE_FREE, lambda rate, steps: contrib.prodigy()),
     Rival("dog", RATE_FREE, lambda rate, steps: contrib.dog()),
     Rival("d-adapt adamw", RATE_FREE, lambda rate, steps: contrib.dadapt_adamw()),
     Rival("mechanic adam", RATE_FREE, _mechanic),
+    Rival(
+        "averaged dog", RATE_FREE, lambda rate, steps: averaged(contrib.dog()), evaluated=_average
+    ),
+    Rival(
+        "linear prodigy",
+        RATE_FREE_SCHEDULED,
+        lambda rate, steps: contrib.prodigy(_falling(steps)),
+        epochs=(3, 5),
+        sizes=(256,),
+    ),
+    Rival(
+        "linear d-adapt adamw",
+        RATE_FREE_SCHEDULED,
+        lambda rate, steps: contrib.dadapt_adamw(_falling(steps)),
+        epochs=(3, 5),
+        sizes=(256,),
+    ),
+    Rival(
+        "cosine mechanic adam",
+        RATE_FREE_SCHEDULED,
+        lambda rate, steps: contrib.mechanize(optax.adam(_warmed(steps))),
+        epochs=(3, 5),
+        sizes=(256,),
+    ),
 )
 BY_NAME = {rival.name: rival for rival in RIVALS}
 

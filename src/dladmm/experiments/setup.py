@@ -17,6 +17,7 @@ from dladmm.core.problem import Problem
 from dladmm.data.datasets import SHAPES, Dataset
 from dladmm.engine.arrays import load_jax
 from dladmm.network.presets import preset
+from dladmm.terms.losses import SquaredError
 
 load_jax()  # which knows our trees from here on
 
@@ -50,6 +51,20 @@ class Setup:
 
     def on_test(self, params: Params) -> Evaluation:
         return _evaluated(self.problem, params, *self._test_on_device)
+
+    @property
+    def score_name(self) -> str:
+        return "accuracy" if self.problem.loss.classifies else "r2"
+
+    def score(self, on_test: Evaluation) -> float:
+        """The accuracy, or for numbers R^2, which the loss is a half of the errors' squares for."""
+        if self.problem.loss.classifies:
+            return float(on_test.accuracy)
+        if not isinstance(self.problem.loss, SquaredError):
+            raise ValueError(
+                f"there is no score for {type(self.problem.loss).__name__}; expected squared_error"
+            )
+        return 1 - 2 * float(on_test.loss) / float(self.test[1].var(axis=0, dtype=float).sum())
 
     @cached_property
     def _test_on_device(self) -> tuple[Array, Array]:

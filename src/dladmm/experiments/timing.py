@@ -45,7 +45,8 @@ def timed(trainer: Trainer, setup: Setup, count: int, with_training: bool) -> It
         with JAX.threads():
             began = time.perf_counter()
             made = next(trainer)
-            clock += time.perf_counter() - began
+            spent = time.perf_counter() - began
+        clock += spent if made.seconds is None else made.seconds
         if waiting is not None:
             point, params = waiting
             yield replace(point, train=made.before or setup.on_training(params))
