@@ -52,7 +52,10 @@ class Steep(PiecewiseLinear):
     pieces = ((0.5, 0.0), (8.0, 0.0), (3.0, 5.0))
 
 
-@pytest.mark.parametrize("f", [Steep(), Smooth(lambda z: 5 * jax.numpy.tanh(z))], ids=str)
+STEEP = {"pieces": Steep(), "curve": Smooth(lambda z: 5 * jax.numpy.tanh(z))}
+
+
+@pytest.mark.parametrize("f", STEEP.values(), ids=STEEP)
 def test_targets_of_steep_activations_tend_to_the_gradient_too(f, rng, monkeypatch):
     errors = errors_of_targets(f, rng)
     assert errors[2] < 5e-3
