@@ -193,7 +193,7 @@ class MiniBatch(RestoredMethod):
 
     overlaps: ClassVar[bool] = False  # launching an epoch takes as long as the epoch
     objective_name: ClassVar[str] = "the mean loss"
-    alive: ClassVar[dict[str, int]] = {"pooled": 6, "positions": 5, "recurrent": 9}
+    alive: ClassVar[dict[str, int]] = {"pooled": 6, "positions": 6, "recurrent": 9}
     unit: ClassVar[str] = "epochs"
 
     batch_size: int | str  # or "auto"
