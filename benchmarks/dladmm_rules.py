@@ -295,6 +295,9 @@ TRIALS = {
     "vectors, rho = 0.1, nu = 1": Trial(VECTORS | {"rho": 0.1, "nu": 1.0}),
     # The test images, with what was chosen on the others.
     "test: the default": Trial(matrix(reach=2.0), seeds=ALL, on_test=True),
+    "test: inside the theorems, rho = 1.2, nu = 1, reach 2": Trial(
+        matrix(reach=2.0, rho=1.2, nu=1.0), seeds=ALL, on_test=True
+    ),
     "test: matrix steps": Trial(seeds=ALL, on_test=True),
     "test: vectors": Trial(VECTORS, seeds=ALL, on_test=True),
     "test: Anderson of 5 sweeps, delta = 3, init scaled": Trial(

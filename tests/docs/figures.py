@@ -331,6 +331,17 @@ def researchers(record):
             ", ".join(str(run["rises"]) for run in runs),
         )
         yield f"| {name.removeprefix('test: ')} | {' | '.join(figures)} |"
+    some, all_at_once, damped = (
+        trials[name]["runs"][0]
+        for name in (
+            "batches of 500, delta = F",
+            "matrix steps, delta = F",
+            "batches of 500, delta = 10",
+        )
+    )
+    yield f"leave {some['loss']:.3f} instead of {all_at_once['loss']:.3f}"
+    yield f"at {some['accuracy']:.1%} instead of {all_at_once['accuracy']:.1%}"
+    yield f"they leave {damped['loss']:.3f}"
     rules = record("step_rules.json")["rules"]
     vectors, matrix, over = (rules[name] for name in ("closed-form", "matrix", "over-relaxed"))
     yield (
