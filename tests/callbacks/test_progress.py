@@ -56,6 +56,16 @@ def test_a_terminal_shows_loss_score_and_time_left(rows, terminal):
     assert re.search(r"left *\d:\d\d:\d\d", last)
 
 
+@pytest.mark.parametrize("engine", ["jax", "numpy"])
+def test_a_bar_says_compiling_until_the_first_figures_where_it_compiles(rows, terminal, engine):
+    model = DLADMMClassifier((4,), max_iter=3, tol=None, engine=engine, verbose=True)
+    model.fit(*rows)
+    first, *_ = terminal.getvalue().split("loss ")
+    assert ("compiling" in first) is (engine == "jax")
+    assert "0/3" in first
+    assert "compiling" not in terminal.getvalue()[len(first) :]
+
+
 def test_nothing_is_drawn_into_a_file(rows, capfd):
     DLADMMClassifier((4,), max_iter=3, random_state=0, verbose=True).fit(*rows)
     assert capfd.readouterr() == ("", "")

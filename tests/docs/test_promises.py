@@ -4,10 +4,11 @@ import re
 
 import numpy as np
 import pytest
-from figures import ROOT
+from run_records import ROOT
 from sklearn.datasets import load_diabetes
 
 from dladmm import DLADMMRegressor
+from dladmm.core.restored.evidence import COLUMNS
 from dladmm.report.words import certificate_words
 
 PAGES = [
@@ -73,6 +74,18 @@ def test_a_false_claim_is_noticed(false, tmp_path):
     page.write_text(f"dlADMM needs no backpropagation.\n\n{false}\n", encoding="utf-8")
     ((_, found),) = false_on([page], WITHOUT_BACKPROPAGATION, of_dladmm)
     assert found == [*sentences(false)][-1]
+
+
+def curvature_rows(columns):
+    """What docs/evidence.md says of the rows of J, from the code's own numbers."""
+    numbers, classes = f"{columns['numbers']:,}", f"{columns['classes']:,}"
+    return f"at most {numbers} rows of J for numbers and {classes} for classes"
+
+
+def test_the_page_of_the_evidence_has_the_numbers_of_the_code():
+    page = " ".join((ROOT / "docs" / "evidence.md").read_text(encoding="utf-8").split())
+    assert curvature_rows(COLUMNS) in page
+    assert curvature_rows(COLUMNS | {"classes": COLUMNS["classes"] + 50}) not in page
 
 
 NEVER_RISES = re.compile(r"\bnever (rises?|rose|increases?)\b", re.I)

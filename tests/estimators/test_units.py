@@ -26,23 +26,53 @@ def table():
     return StandardScaler().fit_transform(X), y
 
 
-def predicted(X, y, dtype):
-    model = DLADMMRegressor((20,), random_state=0, max_iter=25, dtype=dtype)
+def predicted(X, y, dtype, **how):
+    model = DLADMMRegressor((20,), random_state=0, max_iter=25, dtype=dtype, **how)
     return model.fit(X, y).predict(X)
 
 
-def furthest(table, factors, dtype):
+def furthest(table, factors, dtype, **how):
     """The largest change of a prediction, in the spread of the target."""
     X, y = table
     for_x, for_y = factors
-    changed = predicted(X * for_x, y * for_y, dtype) / for_y
-    return np.abs(changed - predicted(X, y, dtype)).max() / y.std()
+    changed = predicted(X * for_x, y * for_y, dtype, **how) / for_y
+    return np.abs(changed - predicted(X, y, dtype, **how)).max() / y.std()
 
 
 @pytest.mark.parametrize("factors", FACTORS)
 @pytest.mark.parametrize(("dtype", "bound"), [("float64", UNITS), ("float32", FLOAT32_UNITS)])
 def test_predictions_do_not_depend_on_units(table, factors, dtype, bound):
     assert furthest(table, factors, dtype) < bound
+
+
+def furthest_probability(table, factor, dtype):
+    """The largest change of a probability, of three classes."""
+    X, y = table
+    classes = np.digitize(y, np.quantile(y, [1 / 3, 2 / 3]))
+    fit = lambda x: DLADMMClassifier(  # noqa: E731
+        (20,), random_state=0, max_iter=25, dtype=dtype
+    ).fit(x, classes)
+    return np.abs(fit(X * factor).predict_proba(X * factor) - fit(X).predict_proba(X)).max()
+
+
+@pytest.mark.parametrize("factor", [1e6, 1e-6, COLUMNS], ids=["1e6", "1e-6", "columns"])
+@pytest.mark.parametrize(("dtype", "bound"), [("float64", UNITS), ("float32", FLOAT32_UNITS)])
+def test_probabilities_do_not_depend_on_units(table, factor, dtype, bound):
+    assert furthest_probability(table, factor, dtype) < bound
+
+
+@pytest.mark.parametrize("factors", FACTORS)
+def test_a_fit_that_tol_ends_ends_at_the_same_iteration(table, factors):
+    X, y = table
+    for_x, for_y = factors
+    one, other = (
+        DLADMMRegressor((5,), random_state=0, max_iter=400, tol=1e-2, dtype="float64").fit(*given)
+        for given in ((X, y), (X * for_x, y * for_y))
+    )
+    assert (one.status_, other.status_) == ("tol", "tol")
+    assert 1 < one.n_iter_ == other.n_iter_ < 400
+    change = other.predict(X * for_x) / for_y - one.predict(X)
+    assert np.abs(change).max() < UNITS * y.std()
 
 
 @pytest.fixture
@@ -55,6 +85,26 @@ def unscaled(monkeypatch):
 @pytest.mark.usefixtures("unscaled")
 def test_without_the_scaling_they_do(table, factors):
     assert not furthest(table, factors, "float64") < UNITS
+
+
+# Start and evidence have the target's unit by themselves; a strength that is given has none.
+OF_Y = pytest.mark.parametrize("factors", [(1.0, 1e8), (1.0, 1e-8)])
+
+
+@OF_Y
+def test_a_given_strength_is_the_same_in_any_unit_of_y(table, factors):
+    assert furthest(table, factors, "float64", alpha=10.0) < UNITS
+
+
+@OF_Y
+@pytest.mark.usefixtures("unscaled")
+def test_without_the_scaling_it_is_another_one(table, factors):
+    assert not furthest(table, factors, "float64", alpha=10.0) < UNITS
+
+
+@pytest.mark.usefixtures("unscaled")
+def test_without_the_scaling_probabilities_do(table):
+    assert not furthest_probability(table, COLUMNS, "float64") < UNITS
 
 
 def unexplained(table):

@@ -162,7 +162,7 @@ class FitJob:
                 first,
             )
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # it was said of all rows
+                warnings.simplefilter("ignore")  # the fit on all rows has shown it
                 rows = reading.rows(folder, settings["devices"], settings["dtype"], others)
                 X, y = reading.scored_rows(rows.preprocessing, out, folder, rows.X.dtype)
                 # In one process, of rows that fit into memory, and where somebody looks.

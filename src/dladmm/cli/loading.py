@@ -208,8 +208,8 @@ def rows_to_predict(
     loaded: LoadedModel, source: Source
 ) -> tuple[TablePreprocessor | None, Table, np.ndarray]:
     """The model's preprocessing, the rows to predict, and what the network takes for them."""
-    plain = loaded.preprocessing
-    preprocessing = None if plain is None else TablePreprocessor.from_dict(plain)
+    kept = loaded.preprocessing
+    preprocessing = None if kept is None else TablePreprocessor.from_dict(kept)
     if source.is_named:
         table = table_from_arrays(*load_part(source.data, source.data_dir, "test"))
     elif source.is_folder:

@@ -163,7 +163,7 @@ MAX_WIDTH = 1_000_000
 
 
 def parse_batch_size(text: str | None) -> int | str | None:
-    """'auto', or a whole number >= 1; None where nothing was said."""
+    """'auto', or a whole number >= 1; None without the option."""
     if text is None or text == "auto":
         return text
     if not text.isdecimal() or int(text) < 1:

@@ -104,9 +104,9 @@ def value_and_unit(cell: str, decimal: str) -> tuple[float, str] | None:
     ):
         return None
     thousands = "," if decimal == "." else "."
-    plain = re.sub(rf"[{thousands}'’\s]", "", body).replace(decimal, ".")
+    digits = re.sub(rf"[{thousands}'’\s]", "", body).replace(decimal, ".")
     negative = bracket or (sign or inner) in ("-", "−")
-    return (-1 if negative else 1) * float(plain), unit
+    return (-1 if negative else 1) * float(digits), unit
 
 
 def is_unit(text: str) -> bool:

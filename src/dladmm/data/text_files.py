@@ -75,14 +75,14 @@ class TextFile:
             for size in _SAMPLES:
                 text, cut = _beginning(path, encoding, size)
                 # Excel can write the separator into a line of its own.
-                told = re.match(r"sep=(.)\r?\n", text)
-                text = text[told.end() :] if told else text
+                own_line = re.match(r"sep=(.)\r?\n", text)
+                text = text[own_line.end() :] if own_line else text
                 separator, rows = _separated(text, cut)
                 if len(rows) > 1 or not cut:
                     break
         except (*_UNREADABLE, UnicodeError) as error:
             raise ValueError(f"{path} cannot be read: {in_one_line(error)}") from None
-        self.lines_before_header = 1 if told else 0
+        self.lines_before_header = 1 if own_line else 0
         if not rows:
             raise ValueError(f"{path} is empty; expected a header and rows")
         # In "a, b, c" the spaces belong to the separator: all of the header has them.

@@ -31,7 +31,7 @@ def over_processes(values: Any) -> np.ndarray:
     if process_count() > 1:
         from jax.experimental import multihost_utils
 
-        # As bytes: JAX would cut eight-byte numbers to four where it is not told otherwise.
+        # As bytes: JAX would cut eight-byte numbers to four by default.
         raw = np.frombuffer(own.tobytes(), np.uint8)
         gathered = np.asarray(multihost_utils.process_allgather(raw))
         all_of_them = np.frombuffer(gathered.tobytes(), own.dtype).reshape(-1, *own.shape)

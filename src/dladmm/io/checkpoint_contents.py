@@ -12,7 +12,7 @@ from dladmm.engine.arrays import Array, bit_pattern, from_bit_pattern, is_jax, l
 
 def flat(snapshot: Snapshot) -> dict[str, Array]:
     """Every array under a name of its own. Eight-byte numbers go as pairs of four bytes: the
-    threads orbax restores in would cut them to four where JAX is not told otherwise."""
+    threads orbax restores in would cut them to four by JAX's default."""
     place = load_jax().numpy.asarray  # of NumPy's too: orbax keeps arrays of JAX
     named = _named(snapshot).items()
     return {name: place(bit_pattern(v) if _is_wide(v) else v) for name, v in named}

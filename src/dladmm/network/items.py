@@ -276,8 +276,8 @@ def _item(given: Any) -> Item | Activation:
 
 def why_refused(name: str) -> str | None:
     """Why a layer of this name, in whichever spelling, does not fit; None where it is not known."""
-    plain = name.lower().replace("_", "").replace("normalization", "norm")
-    return next((why for refused, why in REFUSED.items() if refused in plain), None)
+    known_as = name.lower().replace("_", "").replace("normalization", "norm")
+    return next((why for refused, why in REFUSED.items() if refused in known_as), None)
 
 
 def _names() -> list[str]:

@@ -82,10 +82,13 @@ def answer(claims: Sequence[Row], setting: str) -> list[str]:
     empty = len(claims) - held - failed
     text = f"{setting.capitalize() or 'No'} setting: {held} of {len(claims)} rows of claims hold,"
     text += f" {failed} do not" + (f", {empty} have no record" if empty else "")
-    return [f"{text}. Every figure comes from a record.", *(told(line, claims) for line in LINES)]
+    return [
+        f"{text}. Every figure comes from a record.",
+        *(answered(line, claims) for line in LINES),
+    ]
 
 
-def told(line: Line, claims: Sequence[Row]) -> str:
+def answered(line: Line, claims: Sequence[Row]) -> str:
     """A line with its counts; why something does not hold, where something does not."""
     parts, complete = [], True
     for question in line.questions:

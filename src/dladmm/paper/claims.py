@@ -45,13 +45,13 @@ def claims_table(records: Records) -> list[dict[str, Any]]:
             verdict = claim.test()
         except NoRecord:
             verdict = None
-        said = {key: value for key, value in vars(claim).items() if key != "test"}
+        words = {key: value for key, value in vars(claim).items() if key != "test"}
         ours = {
             "ours": verdict.ours if verdict else None,
             "holds": bool(verdict.holds) if verdict else None,
             "why": verdict.why if verdict and not verdict.holds else None,
         }
-        rows.append(said | ours)
+        rows.append(words | ours)
     return rows
 
 

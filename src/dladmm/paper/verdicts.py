@@ -209,19 +209,19 @@ class Accuracies:
                 f" {loss:.3g} a sample, R(z_L) of the relaxed problem {risk:.1e} for all samples."
             )
         moved = curve["weights_moved"]
-        said = ", ".join(f"W_{l} by {v:.1e}" for l, v in enumerate(moved, 1))
+        changes = ", ".join(f"W_{l} by {v:.1e}" for l, v in enumerate(moved, 1))
         if max(moved[:-1]) < HARDLY:
-            said += ": close to a linear model on random features"
+            changes += ": close to a linear model on random features"
         return (
             "tau and theta start at 1, far above what rho = 1e-6 asks for. In the whole run the"
-            f" weights move, of their size, {said}."
+            f" weights move, of their size, {changes}."
         )
 
     def soars(self) -> Verdict:
         first = [first_at(self.curve(self.ours, part), LEVEL) for part in PARTS]
-        said = [f"at iteration {k}" if k else "never" for k in first]
+        places = [f"at iteration {k}" if k else "never" for k in first]
         count = len(self.curve(self.ours, "train"))
-        text = f"{LEVEL} in training {said[0]}, in test {said[1]}"
+        text = f"{LEVEL} in training {places[0]}, in test {places[1]}"
         early = all(k is not None and k <= EARLY * count for k in first)
         return Verdict(text, early, self.own_reason())
 
