@@ -68,11 +68,6 @@ def compared(name: str, sources: dict[str, Path], rounds: int) -> dict[str, Any]
     return {"estimator": name, "ratio": ratio, **medians}
 
 
-def commit_of(source: Path) -> str:
-    asked = ["git", "-C", str(source), "rev-parse", "--short", "HEAD"]
-    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--before", type=Path, help="the src folder of the older commit")
@@ -86,7 +81,7 @@ def main() -> None:
         return
     if asked.before is None or not (asked.before / "dladmm").is_dir():
         parser.error(f"--before {asked.before} has no dladmm; expected the src folder of a commit")
-    from dladmm.experiments.machine import describe_machine
+    from dladmm.experiments.machine import commit_of, describe_machine
     from dladmm.io.files import write_atomically
 
     sources = {"before": asked.before.resolve(), "now": HERE}

@@ -39,7 +39,7 @@ from fits import Fit, dladmm_after  # noqa: E402
 from networks import ADDRESS, Networks, allowed  # noqa: E402
 
 from dladmm.estimators.model_files import load_model  # noqa: E402
-from dladmm.experiments.machine import describe_machine  # noqa: E402
+from dladmm.experiments.machine import commit_of, describe_machine  # noqa: E402
 from dladmm.io.files import write_file  # noqa: E402
 
 LIMIT = 1_500_000_000
@@ -288,7 +288,7 @@ def repeated(name: str, times: int, seed: int) -> Iterator[dict[str, Any]]:
             "load": round(statistics.median(loads), 1),
             "niceness": os.nice(0),
             "seed": seed,
-            "machine": describe_machine(),
+            "machine": describe_machine() | {"commit": commit_of(SCALE.parents[1])},
         }
 
 

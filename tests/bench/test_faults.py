@@ -2,10 +2,13 @@
 
 import importlib
 import json
+import subprocess
 from pathlib import Path
 from unittest import mock
 
 import pytest
+
+from dladmm.experiments.machine import commit_of
 
 ROOT = Path(__file__).parents[2]
 with pytest.MonkeyPatch.context() as patch:
@@ -31,3 +34,20 @@ def test_an_attempt_that_is_late_or_not_as_promised_is_not_kept():
         *_, last = faults.repeated("fault", 3, seed=0)
     assert (last["tried"], last["kept"], last["longest_seconds"]) == (3, 1, 9.0)
     assert [one["not_kept"] for one in last["not_kept"]] == [["late"], ["model"]]
+    assert last["machine"]["commit"] == commit_of(ROOT)
+
+
+def test_the_commit_is_that_of_the_sources(tmp_path):
+    def git(*words):
+        who = ("-c", "user.name=a", "-c", "user.email=a@b")
+        ran = subprocess.run(["git", "-C", tmp_path, *who, *words], capture_output=True, text=True)
+        return ran.stdout.strip()
+
+    assert commit_of(tmp_path) is None
+    git("init")
+    (tmp_path / "f").write_text("1")
+    git("add", "f")
+    git("commit", "-m", "one")
+    assert commit_of(tmp_path) == git("rev-parse", "HEAD")[:7]
+    (tmp_path / "f").write_text("2")
+    assert commit_of(tmp_path) == git("rev-parse", "HEAD")[:7] + "+"

@@ -6,22 +6,30 @@ import numpy as np
 import pytest
 from recount import LIPSCHITZ, differences, recounted
 
-from dladmm import Options, Problem, solve
+from dladmm import Network, Options, Problem, solve
 from dladmm.core.initial import initial_params
 from dladmm.core.relaxed.schedules import Multiply
+from dladmm.network import Dense, Residual
 from dladmm.terms.regularizers import Evidence
 
 RHO = ("constant", "paper", "adaptive", Multiply(1.0, 1.5, 3))
 NU = ("constant", "paper", "adaptive", Multiply(1.0, 0.7, 2))
 LOSSES = ("squared_error", "log_loss")
+SKIP = Network((4,), [Residual([Dense(6), "relu", Dense(4)]), "relu", Dense(3)])
 RISING = {"method": "dladmm", "rho": 1e-3, "dual_start": "zero"}
 CASES = [
     *({"method": "dladmm", "rho_schedule": r, "nu_schedule": n} for r in RHO for n in NU),
     *({"method": "admm", "rho_schedule": r, "nu_schedule": r} for r in RHO),
-    {"method": "dladmm", "step_rule": "backtracking"},
+    *(
+        {"method": "dladmm", "step_rule": rule}
+        for rule in ("backtracking", "matrix", "closed-form")
+    ),
     RISING,
     {"method": "restored"},
     {"method": "restored", "regularizer": Evidence()},
+    {"method": "restored", "targets": "closed"},
+    {"method": "restored", "targets": "closed", "batch_size": 16},
+    *({"method": method, "network": SKIP} for method in ("dladmm", "restored")),
     {"method": "restored", "batch_size": 16},
 ]
 
@@ -36,19 +44,27 @@ def rows(loss):
 def run(case, loss, dtype="float64", engine="numpy"):
     x, y, weights = rows(loss)
     case = {"rho": 2.5, "max_iter": 30, "tol": None, "evaluate_every": 3} | case
-    problem = Problem.dense((4, 6, 3), "relu", loss, case.pop("regularizer", "none"))
+    problem = problem_of(case.pop("network", None), loss, case.pop("regularizer", "none"))
     options = Options(**case, dtype=dtype, engine=engine)
     params = initial_params(problem, "he", 0, np.dtype(dtype))
     return solve(problem, x, y, sample_weight=weights, options=options, params=params)
 
 
-def first_objective(loss):
+def problem_of(network, loss, regularizer="none"):
+    if network is None:
+        return Problem.dense((4, 6, 3), "relu", loss, regularizer)
+    return Problem.of_network(network, loss, regularizer)
+
+
+def first_objective(loss, network=None):
     """Of the first network: its loss alone, since the start is feasible and Omega is 0."""
     x, y, weights = rows(loss)
-    (V, W), (b, c) = initial_params(
-        Problem.dense((4, 6, 3), "relu", loss), "he", 0, np.dtype("float64")
-    )
-    z = np.maximum(x @ V.T + b, 0) @ W.T + c
+    layers, biases = initial_params(problem_of(network, loss), "he", 0, np.dtype("float64"))
+    *hidden, (W, c) = zip(layers, biases, strict=True)
+    a = x
+    for V, b in hidden:
+        a = np.maximum(a @ V.T + b + (x if network and a is not x else 0), 0)  # SKIP adds x
+    z = a @ W.T + c
     if loss == "log_loss":
         return weights @ (np.log(np.exp(z).sum(1)) - (y * z).sum(1))
     return weights @ (0.5 * ((z - y) ** 2).sum(1))
@@ -59,7 +75,7 @@ def counted_again(result, case, loss, dtype="float64"):
         result.history,
         method=case["method"],
         dtype=dtype,
-        start=np.nan if case.get("batch_size") else first_objective(loss),
+        start=np.nan if case.get("batch_size") else first_objective(loss, case.get("network")),
         mass=float(rows(loss)[2].sum()),
         H=LIPSCHITZ[loss],
     )

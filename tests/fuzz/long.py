@@ -25,7 +25,7 @@ from cases import PROPERTIES  # noqa: E402
 from dladmm.experiments.machine import commit_of, describe_machine  # noqa: E402
 from dladmm.io.files import write_file  # noqa: E402
 
-SOURCES = Path(__file__).parents[2] / "src"
+ROOT = Path(__file__).parents[2]
 BATCH = 100
 SHARES = {
     "estimators": 38,
@@ -90,9 +90,22 @@ def recorded(lines, wanted):
     return record
 
 
+def table(record):
+    """The record as docs/reliability.md has it."""
+    lines = ["| what | seeds | cases | refused | taken | open |", "|---|---|---|---|---|---|"]
+    for name, of in record["properties"].items():
+        refused = sum(count for how, count in of["ended"].items() if how.startswith("refused"))
+        first, last = of["seeds"]
+        lines.append(
+            f"| {name} | {first} to {last} | {of['cases']:,} | {refused:,} |"
+            f" {of['cases'] - refused:,} | {of['open']} |"
+        )
+    return "\n".join(lines)
+
+
 def versions():
     names = ("numpy", "scipy", "scikit-learn", "pandas", "hypothesis")
-    return {"commit": commit_of(SOURCES), **{name: version(name) for name in names}}
+    return {"commit": commit_of(ROOT), **{name: version(name) for name in names}}
 
 
 def main():
@@ -103,6 +116,7 @@ def main():
     parser.add_argument("--folder", type=Path, default=Path("build/fuzz"))
     parser.add_argument("--out", type=Path, help="where to write the record of the whole run")
     asked = parser.parse_args()
+    of_now = versions()
     asked.folder.mkdir(parents=True, exist_ok=True)
     done_file = asked.folder / "done.jsonl"
     text = done_file.read_text() if done_file.exists() else ""
@@ -131,7 +145,7 @@ def main():
     still = sum(one["open"] for one in record.values())
     print(f"{sum(cases.values())} cases ({cases}), {still} batches with a find")
     if asked.out:
-        whole = {"properties": record, "machine": describe_machine() | versions()}
+        whole = {"properties": record, "machine": describe_machine() | of_now}
         write_file(asked.out, json.dumps(whole, indent=1) + "\n")
     return 1 if still else 0
 

@@ -198,6 +198,16 @@ def test_targets_out_of_float32s_range_are_learned_in_it(unit):
         assert model.fit(x, y).score(x, y) == pytest.approx(1, abs=1e-3)
 
 
+@pytest.mark.parametrize("columns", [1, 2])
+def test_inputs_whose_squares_vanish_are_a_fit(columns):
+    """Found: x has 10 NaN or infinite entries, where it had none: it was divided by 0."""
+    x = np.linspace(-1, 1, 10)
+    X = np.stack([1e-300 * x] * columns, axis=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert estimators((DLADMMRegressor, {"max_iter": 4}, X, x, None)) != "refused"
+
+
 def test_an_activation_that_does_not_fit_is_refused_with_what_asks_for_it():
     """Found: which this method needs, and which of the arguments that was stayed unsaid."""
     network = Network((4, 4, 1), [Conv2D(2, 3), "tanh", MaxPool(2), Dense(1)])

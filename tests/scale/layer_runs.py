@@ -48,6 +48,22 @@ def trained(rows=None, folder=None, every=5, **options):
     }
 
 
+def certified(**options):
+    """What a recount needs of a run: its history, its certificate, and the sum of its weights."""
+    from dataclasses import asdict
+
+    from dladmm import Options, solve
+
+    problem, x, y, weights = problem_and_rows()
+    how = Options(method="dladmm", tol=None, dtype="float64", layer_devices=2, **options)
+    result = solve(problem, x, y, sample_weight=weights, options=how)
+    return {
+        "history": result.history,
+        "certificate": asdict(result.certificate),
+        "mass": float(weights.sum()),
+    }
+
+
 def on_devices(cases):
     return [trained(**case) for case in cases]
 

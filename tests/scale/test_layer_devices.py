@@ -2,6 +2,7 @@
 exchange, the same bits in processes and after a kill, and what fewer bits cost."""
 
 import json
+import math
 import os
 import shlex
 import signal
@@ -9,12 +10,14 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
 import pytest
 from fits import HANGS_SECONDS, Fit
 from layer_runs import SIZES, exchanged
+from recount import LIPSCHITZ, differences, recounted
 from test_devices import result
 from test_launch import child
 
@@ -59,6 +62,28 @@ def in_processes(count, cases, devices=1):
     found = [result(process) for process in running]
     assert all(one == found[0] for one in found)
     return found[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"rho": 1.5, "step_rule": "closed-form"},
+        {"rho": 1.5},
+        {"rho": 1.5, "nu_schedule": "adaptive"},
+        {"rho": 1e-3, "dual_start": "zero", "layer_messages": "8bit"},
+    ],
+    ids=str,
+)
+def test_a_recount_of_the_certificate_agrees_exactly(options):
+    found = result(start("certified", devices=2, max_iter=20, **options))
+    how = {"method": "dladmm", "dtype": "float64", "start": math.nan, "H": LIPSCHITZ["log_loss"]}
+    again = recounted(found["history"], mass=found["mass"], **how)
+    certificate = SimpleNamespace(**found["certificate"])
+    assert differences(certificate, again) == {}
+    assert certificate.n_iter == 20
+    again["residual"] *= 1 + 1e-15  # the control
+    assert set(differences(certificate, again)) == {"residual"}
 
 
 @pytest.mark.slow

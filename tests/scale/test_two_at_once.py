@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from command_line import run
 from fits import Fit
 
 from dladmm import DLADMMRegressor
@@ -33,6 +34,32 @@ def test_a_second_run_is_refused_and_the_first_one_goes_on(tmp_path):
     assert first.asked(signal.SIGTERM)[0] == 128 + signal.SIGTERM
     assert load_model(tmp_path / "m").estimator.n_iter_ == first.kept[-1]
     assert not list(tmp_path.glob(".*lock"))  # nothing is left beside a model
+
+
+@pytest.mark.parametrize(
+    ("command", "written"),
+    [
+        ("compare t.csv --target y --out . --methods restored --iterations 1", "compare.png"),
+        ("reproduce table3 fig5 --quick --out .", "fig5.json"),
+        ("fit t.csv --target y --out m --report r.html --max-iter 2 --hidden 2", "r.html"),
+    ],
+)
+def test_other_commands_too_have_one_file_each(tmp_path, monkeypatch, command, written):
+    monkeypatch.chdir(tmp_path)
+    rows = np.random.default_rng(0).normal(size=(60, 3))
+    np.savetxt("t.csv", rows, "%.3f", ",", header="a,b,y", comments="")
+    with lock_file(tmp_path / f".{written}.lock"):
+        refused = run(*command.split())
+        assert (refused.code, refused.err.count("\n")) == (2, 1), refused.err
+        assert f"{written} is being written by another run" in refused.err
+        assert not (tmp_path / written).exists()
+        other = run("reproduce", "report", "--out", tmp_path)  # of the same folder
+        assert other.code == 0, other.err
+    if not command.startswith("reproduce"):  # which would take minutes
+        (tmp_path / f".{written}.lock").unlink()
+        assert run(*command.split()).code == 0
+        assert (tmp_path / written).exists()
+    assert not list(tmp_path.glob(".*lock")) or command.startswith("reproduce")
 
 
 def test_a_file_is_held_by_one_until_it_ends(tmp_path):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dladmm.cli.messages import echo_warnings
+from dladmm.cli.messages import claimed, echo_warnings
 from dladmm.cli.options import (
     HIDDEN_UNITS,
     AsJson,
@@ -67,10 +67,11 @@ def compare(
     contestants = [contestant(text) for text in methods.split(",")]
     with echo_warnings():
         setup = setup_of(Source(data, target, data_dir), samples, sizes)
-    with CountBar(iterations, disable=as_json) as bar:
-        runs = run(setup, contestants, seeds=seeds, iterations=iterations, folder=out, show=bar)
+    out.mkdir(parents=True, exist_ok=True)
     picture = out / "compare.png"
-    plot_compare(runs, picture, f"{data}: {len(setup.arrays[0]):,} rows, hidden {hidden}")
+    with claimed(picture, "--out"), CountBar(iterations, disable=as_json) as bar:
+        runs = run(setup, contestants, seeds=seeds, iterations=iterations, folder=out, show=bar)
+        plot_compare(runs, picture, f"{data}: {len(setup.arrays[0]):,} rows, hidden {hidden}")
     last = [
         # A run that broke down at once has no iteration to show.
         {"method": run["method"], "seed": run["seed"]}

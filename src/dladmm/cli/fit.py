@@ -8,6 +8,7 @@ are imported where they are needed: --help does not wait for them.
 from __future__ import annotations
 
 import signal
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -128,17 +129,24 @@ def fit(
     join(coordinator, num_processes, process_id)
     if report is not None:
         check_report(report, out, data, test_size)
+    from dladmm.io.checkpoints import kept_in
+
     source = (data, target, data_dir, task, drop or [], test_size)
     job = FitJob(*source, settings, out, as_json, network, report)
-    with listening(), claimed(out, "--out"):
+    with ExitStack() as claims:
+        claims.enter_context(listening())
+        claims.enter_context(claimed(out, "--out"))
+        if report is not None:
+            claims.enter_context(claimed(report, "--report"))
         try:
             settings["checkpoints"] = checkpoints(
                 checkpoint, checkpoint_every, checkpoint_minutes, resume
             )
             trained = job.run()
         except KeyboardInterrupt:
-            kept = "; --resume goes on from the last checkpoint" if checkpoint else ""
-            print_message(f"interrupted before there was a network to keep{kept}")
+            kept = checkpoint is not None and kept_in(checkpoint)
+            more = "; --resume goes on from the last checkpoint" if kept else ""
+            print_message(f"interrupted before there was a network to keep{more}")
             raise typer.Exit(128 + (asked_to_end() or signal.SIGINT)) from None
         if trained is not None:
             job.report(trained)

@@ -1,11 +1,12 @@
 """`dladmm reproduce`: the paper's evaluation."""
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from dladmm.cli.messages import print_message
+from dladmm.cli.messages import claimed, print_message
 from dladmm.cli.options import AsJson, DataDir, print_json
 
 
@@ -34,7 +35,12 @@ def reproduce(
     """
     from dladmm.paper.claims import WORDS
 
-    summary = _made(out, _wanted(pieces), quick, data_dir, as_json)
+    wanted = _wanted(pieces)
+    out.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as claims:
+        for piece in wanted:  # others of the same folder may be made by another run meanwhile
+            claims.enter_context(claimed(out / f"{piece}.json", "--out"))
+        summary = _made(out, wanted, quick, data_dir, as_json)
     if as_json:
         print_json(summary)
         return
@@ -70,7 +76,6 @@ def _made(
     from dladmm.paper.settings import FULL, QUICK
 
     scale = QUICK if quick else FULL
-    out.mkdir(parents=True, exist_ok=True)
     missing = {piece: making.missing_units(out, piece, scale, data_dir) for piece in pieces}
     left = [unit for units in missing.values() for unit in units]
     if left:

@@ -166,7 +166,7 @@ def input_units(
     if not by_column or share_a_unit(ranges[asked]):
         like = asked if asked.any() else varies
         squares = (mean**2 + deviation**2)[like] if asked.any() else ranges[like] ** 2
-        return 0.0, float(np.sqrt(np.mean(squares))) if like.any() else 1.0
+        return 0.0, (float(np.sqrt(np.mean(squares))) if like.any() else 0.0) or 1.0
     codes = two_values & (low == 0) & (high == 1)
     own = varies & (deviation > 0) & ~codes
     return np.where(own, mean, 0.0), np.where(own, deviation, 1.0)

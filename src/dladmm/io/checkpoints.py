@@ -101,6 +101,13 @@ class Checkpoints:
         return CheckpointFolder(self, dict(identity))
 
 
+def kept_in(folder: Path) -> list[int]:
+    """Iterations with a finished checkpoint, ascending."""
+    if not folder.is_dir():
+        return []
+    return sorted(int(path.name) for path in folder.iterdir() if path.name.isdigit())
+
+
 class CheckpointFolder:
     """The checkpoints of one run, a `SnapshotStore`."""
 
@@ -139,10 +146,7 @@ class CheckpointFolder:
             ) from None
 
     def _steps(self) -> list[int]:
-        """Iterations with a finished checkpoint, ascending."""
-        if not self.folder.is_dir():
-            return []
-        return sorted(int(path.name) for path in self.folder.iterdir() if path.name.isdigit())
+        return kept_in(self.folder)
 
     def due(self, iteration: int) -> bool:
         every, minutes = self.settings.every, self.settings.minutes
