@@ -4,8 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from agreement import apart, check_agreement
 from small_networks import CNN, NETWORKS, RECURRENT, RESIDUAL, samples_of
-from tolerances import EXACT_STEP, LAGRANGIAN_RISE
+from tolerances import EXACT_STEP, FLOAT32_ENGINES, LAGRANGIAN_RISE
 
 from dladmm import Checkpoints, Options, Params, Problem, solve
 from dladmm.core.initial import initial_params
@@ -13,7 +14,7 @@ from dladmm.core.params import forward
 from dladmm.core.relaxed import updates
 from dladmm.core.restored.point import restore
 from dladmm.network import Conv1D, Dense, MaxPool, Network
-from dladmm.terms.layers import Joined
+from dladmm.terms.layers import Joined, Layer, layers
 
 N = 30
 each_network = pytest.mark.parametrize("name", NETWORKS)
@@ -146,22 +147,43 @@ def test_closed_targets_need_no_derivative(name):
     assert losses[-1] < 0.99 * losses[0]
 
 
-@pytest.mark.parametrize("method", ["restored", "dladmm"])
-@pytest.mark.parametrize("name", ["cnn", "grouped", "residual", "recurrent", "masked"])
-def test_both_engines_agree(name, method):
+AGREEING = ["cnn", "pooled", "grouped", "residual", "recurrent", "masked"]
+
+
+def by_engine(engine, name, dtype, **how):
     network = NETWORKS[name]
     x, y = drawn(network)
-    runs = [
-        solve(
-            Problem.of_network(network),
-            x,
-            y,
-            options=Options(method=method, rho=1.5, max_iter=10, **(LOCAL | {"engine": engine})),
-        )
-        for engine in ("numpy", "jax")
-    ]
-    one, two = (run.history["lagrangian"][-1] for run in runs)
-    assert abs(one - two) <= 1e-10 * abs(one)
+    how = LOCAL | {"rho": 1.5, "max_iter": 20, "engine": engine, "dtype": dtype} | how
+    return solve(Problem.of_network(network), x, y, options=Options(**how))
+
+
+@pytest.mark.parametrize("method", ["restored", "dladmm"])
+@pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", AGREEING)
+def test_both_engines_agree(name, dtype, method):
+    runs = [by_engine(engine, name, dtype, method=method) for engine in ("numpy", "jax")]
+    check_agreement(*runs, dtype)
+
+
+def kinds(layer):
+    """The class of a layer, and those of the layers it is made of."""
+    yield type(layer)
+    for value in vars(layer).values():
+        for one in value if isinstance(value, tuple) else (value,):
+            if isinstance(one, Layer):
+                yield from kinds(one)
+
+
+def test_every_layer_of_the_library_is_in_a_network_whose_engines_agree():
+    graphs = [NETWORKS[name].graph for name in AGREEING]
+    found = {kind for graph in graphs for layer in graph.layers for kind in kinds(layer)}
+    known = {type(layers.get(name)) for name in layers}
+    assert {kind for kind in known if kind.__module__.startswith("dladmm.")} - found == set()
+
+
+def test_engines_that_differ_are_told_apart():
+    one = by_engine("numpy", "cnn", "float64")
+    assert apart(one, by_engine("jax", "cnn", "float64", seed=1)) > FLOAT32_ENGINES
 
 
 def test_rows_by_blocks_give_the_same_run(monkeypatch):
