@@ -181,7 +181,7 @@ GROUPS = ("--method", "dladmm", "--layer-devices", "3", "--hidden", "12,12,12,12
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("killed", [0, 1])
+@pytest.mark.parametrize("killed", [0, 1, 2])  # the last has the dual
 def test_a_killed_group_ends_the_others_and_the_run_goes_on_to_the_same_bits(tmp_path, killed):
     (tmp_path / "whole").mkdir()
     (tmp_path / "broken").mkdir()
