@@ -1,11 +1,12 @@
 """Layers in groups that work at the same time: Algorithm 1 in another order, and why that order."""
 
 import itertools
+import re
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from layer_sweeps import Sweeps, plain_jacobi
+from layer_sweeps import Sweeps, own_data, own_state, plain_jacobi
 from problems import RHO, biggest_difference, scattered, small, start, sweep
 from test_sweep import HOW, Algorithm1, as_tuple
 from tolerances import EXACT_STEP, LAGRANGIAN_RISE
@@ -16,6 +17,7 @@ from dladmm.core.methods import method_for
 from dladmm.core.relaxed.blocks import Blocks
 from dladmm.core.relaxed.lagrangian import lagrangian
 from dladmm.core.relaxed.layer_groups import Group, balanced_groups
+from dladmm.core.relaxed.layer_programs import backward_keeping
 from dladmm.core.relaxed.method import DLADMM
 from dladmm.core.relaxed.state import State
 from dladmm.core.relaxed.theory import descent_constant
@@ -171,6 +173,24 @@ def test_without_halves_the_lagrangian_rises_where_with_them_it_never_does():
     assert rises(np.array(found)) > 50
     with_halves, _ = values(Sweeps(problem, groups, data), begun, 200)
     assert rises(with_halves) == 0
+
+
+def backward_text(sweeps, group, state):
+    """The program of a group's backward half as JAX has it before it is compiled, without names."""
+    one, part = own_state(group, state), own_data(group, sweeps.data)
+    given = (part, one.rows, one.params, *map(jnp.asarray, RHO_NU))
+    lowered = backward_keeping.lower(sweeps.how(group), *given).as_text()
+    return re.sub(r'jax.result_info = "[^"]*"', "", lowered)
+
+
+def test_groups_of_one_shape_have_one_program():
+    """Its text says nothing of where in the network they are; that of another shape is another."""
+    problem, x, y = small(n=20, sizes=(4, 5, 5, 5, 6, 3))
+    data, state = start(problem, x, y)
+    groups = tuple(Group(l, l, 5) for l in range(5))
+    sweeps = Sweeps(problem, groups, data)
+    texts = [backward_text(sweeps, group, state) for group in groups[1:4]]
+    assert texts[0] == texts[1] != texts[2]
 
 
 def test_groups_are_as_even_as_can_be():

@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import sys
+from contextlib import ExitStack
 from unittest import mock
 
 import numpy as np
@@ -95,15 +96,17 @@ def exchanged(text):
 
 
 def exchanges(cases):
-    """For each case both exchanges of an iteration, and what the formula says of their arrays."""
+    """For each case both exchanges of an iteration, what the formula says of their arrays, and the
+    same of the network where its loss is measured."""
     return [exchanges_of(**case) for case in cases]
 
 
-def exchanges_of(groups, messages, n, devices):
+def exchanges_of(groups, messages, n, devices, gathers=False):
     from dladmm import Options
     from dladmm.core.initial import initial_params
     from dladmm.core.method import Start
     from dladmm.core.methods import method_for
+    from dladmm.core.relaxed import layer_parallel
     from dladmm.engine import layer_mesh
     from dladmm.engine.devices import Engine, make_mesh
 
@@ -114,17 +117,42 @@ def exchanges_of(groups, messages, n, devices):
     data = method.prepare(tuple(v.astype(np.float32) for v in (x, y, weights)), engine)
     params = engine.replicate(initial_params(problem, "he", 0, np.dtype("float32")))
     state = method.begin(data, params, Start())
-    texts, crossed = [], layer_mesh.crossed
+    programs = {
+        "crossed": (layer_mesh, "crossed"),
+        "gathered": (layer_mesh, "_gathered"),
+        "measured": (layer_parallel, "evaluate_run"),
+    }
+    texts = {name: [] for name in programs}
 
-    def noted(*given):
-        texts.append(crossed.lower(*given).compile().as_text())
-        return crossed(*given)
+    def noted(name, program):
+        def called(*given):
+            texts[name].append(program.lower(*given).compile().as_text())
+            return program(*given)
 
-    one, flag = engine.replicate((np.float32(1), np.asarray(False)))
-    with mock.patch.object(layer_mesh, "crossed", noted):
-        method.advance(data, state, (one, one), flag)
+        return called
+
+    def advanced(state, with_loss):
+        one, flag = engine.replicate((np.float32(1), np.asarray(with_loss)))
+        with ExitStack() as patched:
+            for name, (module, own) in programs.items():
+                program = noted(name, getattr(module, own))
+                patched.enter_context(mock.patch.object(module, own, program))
+            return method.advance(data, state, (one, one), flag)[0]
+
+    state = advanced(state, with_loss=False)
+    found = list(map(exchanged, texts["crossed"]))
+    without_loss = len(texts["gathered"]) + len(texts["measured"])
+    if gathers:
+        advanced(state, with_loss=True)
     n_rows = data.groups[0].x.shape[0]
-    return {"found": list(map(exchanged, texts)), "formula": n_rows * method.message_bytes(4)}
+    return {
+        "found": found,
+        "formula": n_rows * method.message_bytes(4),
+        "without_loss": without_loss,
+        "gathered": list(map(exchanged, texts["gathered"])),
+        "gathered_formula": method.gathered_bytes(4),
+        "measured": list(map(exchanged, texts["measured"])),
+    }
 
 
 def accuracies(messages, seeds):

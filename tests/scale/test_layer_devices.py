@@ -1,6 +1,7 @@
 """Layers in groups, each on devices or in a process of its own: L_rho never rises, only neighbours
 exchange, the same bits in processes and after a kill, and what fewer bits cost."""
 
+import itertools
 import json
 import math
 import os
@@ -28,6 +29,7 @@ from dladmm.engine.devices import make_mesh
 RUNS = Path(__file__).with_name("layer_runs.py")
 WITHIN = 1.01  # of the sequential sweep's L_rho
 SCALARS = 60  # at most, that an iteration adds up
+WEIGHTS = sum(n * (m + 1) for m, n in itertools.pairwise(SIZES))  # b among them
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -130,8 +132,8 @@ def test_groups_spread_their_samples_over_devices_and_processes():
 @pytest.mark.slow
 def test_only_neighbours_exchange_and_the_bytes_are_those_of_the_formula():
     cases = [
-        {"groups": 3, "messages": messages, "n": n, "devices": devices}
-        for messages in ("exact", "bfloat16", "8bit")
+        {"groups": 3, "messages": messages, "n": n, "devices": devices, "gathers": gathers}
+        for messages, gathers in (("exact", True), ("bfloat16", False), ("8bit", False))
         for n, devices in ((203, 3), (409, 3), (203, 6))
     ]
     sizes = {}
@@ -145,6 +147,12 @@ def test_only_neighbours_exchange_and_the_bytes_are_those_of_the_formula():
         assert sorted((target, source) for source, target in down["pairs"]) == neighbours
         assert up["arrays"] + down["arrays"] == found["formula"]
         assert (up["rest"], down["rest"] <= 4 * SCALARS) == (0, True)
+        assert found["without_loss"] == 0
+        for gathered, measured in zip(found["gathered"], found["measured"], strict=True):
+            assert gathered["kinds"] == measured["kinds"] == ["all-reduce"]
+            assert gathered["rest"] == found["gathered_formula"] == 4 * WEIGHTS
+            assert measured["rest"] <= 4 * SCALARS
+        assert len(found["gathered"]) == case["gathers"]
         sizes[case["messages"], case["n"], case["devices"]] = found["formula"]
     # For each sample two boundaries of 12 units, up and down; samples are filled up to whole rows.
     assert sizes["exact", 203, 3] == 204 * 2 * 2 * 12 * 4
@@ -206,7 +214,7 @@ GROUPS = ("--method", "dladmm", "--layer-devices", "3", "--hidden", "12,12,12,12
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("killed", [0, 1])
+@pytest.mark.parametrize("killed", [0, 1, 2])  # the last has the dual
 def test_a_killed_group_ends_the_others_and_the_run_goes_on_to_the_same_bits(tmp_path, killed):
     (tmp_path / "whole").mkdir()
     (tmp_path / "broken").mkdir()

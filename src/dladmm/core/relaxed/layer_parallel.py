@@ -229,6 +229,10 @@ class LayerDLADMM(Method):
         ]
         return sum(self.messages.bytes_of(prod(shape), itemsize) for shape in shapes)
 
+    def gathered_bytes(self, itemsize: int) -> int:
+        """What all devices are given of the network where its loss is measured."""
+        return sum(layer.n_parameters for layer in self.problem.layers) * itemsize
+
     def guarantee(self, account: Account) -> Guarantee:
         found = self.of.guarantee(account)
         groups = ", ".join(f"{one.first + 1}-{one.last + 1}" for one in self.places.groups)
