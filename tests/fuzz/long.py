@@ -69,25 +69,34 @@ def batch(name, seed, folder, size=BATCH):
     return ended, failed
 
 
-def recorded(lines, wanted):
-    """What is kept of a run: `lines` of done.jsonl for these (property, seed), the last one of each
-    being what is true now, and those before it what was found on the way."""
+def recorded(lines):
+    """What is kept of runs: of `lines` of done.jsonl the last one of each (property, seed) is what
+    is true now, and those before it are what was found on the way."""
     last = {(one["property"], one["seed"]): one for one in lines}
-    found = Counter(one["property"] for one in lines if one["failed"])
     record = {}
     for name in SHARES:
-        ended, seeds = Counter(), [seed for of, seed in wanted if of == name]
-        for seed in seeds:
-            ended.update(last[name, seed]["ended"])
-        if seeds:
-            record[name] = {
-                "seeds": [min(seeds), max(seeds)],
-                "cases": ended.pop("cases"),
-                "ended": dict(sorted(ended.items())),
-                "batches_with_a_find_on_the_way": found[name],
-                "open": sum(last[name, seed]["failed"] for seed in seeds),
-            }
+        batches = [one for (of, _), one in sorted(last.items()) if of == name]
+        ended = sum((Counter(one["ended"]) for one in batches), Counter())
+        record[name] = {
+            "seeds": ranges([one["seed"] for one in batches]),
+            "commits": sorted({one.get("commit") or "unknown" for one in batches}),
+            "cases": ended.pop("cases", 0),
+            "ended": dict(sorted(ended.items())),
+            "finds_on_the_way": sum(one["failed"] for one in lines if one["property"] == name),
+            "open": sum(one["failed"] for one in batches),
+        }
     return record
+
+
+def ranges(numbers):
+    """Ascending numbers as [first, last] of those that follow each other."""
+    found = []
+    for n in numbers:
+        if found and found[-1][1] == n - 1:
+            found[-1][1] = n
+        else:
+            found.append([n, n])
+    return found
 
 
 def table(record):
@@ -95,17 +104,17 @@ def table(record):
     lines = ["| what | seeds | cases | refused | taken | open |", "|---|---|---|---|---|---|"]
     for name, of in record["properties"].items():
         refused = sum(count for how, count in of["ended"].items() if how.startswith("refused"))
-        first, last = of["seeds"]
+        seeds = ", ".join(f"{first} to {last}" for first, last in of["seeds"])
         lines.append(
-            f"| {name} | {first} to {last} | {of['cases']:,} | {refused:,} |"
-            f" {of['cases'] - refused:,} | {of['open']} |"
+            f"| {name} | {seeds} | {of['cases']:,} | {refused:,} | {of['cases'] - refused:,}"
+            f" | {of['open']} |"
         )
     return "\n".join(lines)
 
 
 def versions():
     names = ("numpy", "scipy", "scikit-learn", "pandas", "hypothesis")
-    return {"commit": commit_of(ROOT), **{name: version(name) for name in names}}
+    return {name: version(name) for name in names}
 
 
 def main():
@@ -114,9 +123,9 @@ def main():
     parser.add_argument("--only", choices=list(PROPERTIES))
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--folder", type=Path, default=Path("build/fuzz"))
-    parser.add_argument("--out", type=Path, help="where to write the record of the whole run")
+    parser.add_argument("--out", type=Path, help="where to write the record of all that is done")
     asked = parser.parse_args()
-    of_now = versions()
+    commit = commit_of(ROOT)
     asked.folder.mkdir(parents=True, exist_ok=True)
     done_file = asked.folder / "done.jsonl"
     text = done_file.read_text() if done_file.exists() else ""
@@ -134,18 +143,19 @@ def main():
         began = time.perf_counter()
         ended, failed = batch(name, seed, asked.folder)
         seconds = round(time.perf_counter() - began, 1)
-        lines.append({"property": name, "seed": seed, "ended": ended, "failed": bool(failed)})
+        one = {"property": name, "seed": seed, "ended": ended, "failed": bool(failed)}
+        lines.append(one | {"commit": commit})
         with done_file.open("a") as file:
             file.write(json.dumps(lines[-1]) + "\n")
         print(f"{name}, seed {seed}: {dict(ended)} in {seconds} s", flush=True)
         if failed:
             print(f"FOUND in {name}, seed {seed}:\n{failed}\n", flush=True)
-    record = recorded(lines, wanted)
+    record = recorded(lines)
     cases = {name: one["cases"] for name, one in record.items()}
     still = sum(one["open"] for one in record.values())
     print(f"{sum(cases.values())} cases ({cases}), {still} batches with a find")
     if asked.out:
-        whole = {"properties": record, "machine": describe_machine() | of_now}
+        whole = {"properties": record, "machine": describe_machine() | versions()}
         write_file(asked.out, json.dumps(whole, indent=1) + "\n")
     return 1 if still else 0
 

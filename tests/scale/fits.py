@@ -22,7 +22,7 @@ def dladmm_after(settings, *arguments):
     return [sys.executable, "-c", settings + EXEC, "-m", "dladmm", *map(str, arguments)]
 
 
-FIT = ("fit", "digits", "--hidden", "12", "--max-iter", "25", "--dtype", "float64", "--json")
+FIT = ("--hidden", "12", "--max-iter", "25", "--dtype", "float64", "--json")
 
 
 class Fit:
@@ -40,6 +40,8 @@ class Fit:
         ignored=(),
         within=(),
         heartbeat=None,
+        data=("digits",),
+        **settings_of_slowly,
     ):
         self.folder, self.noted = folder, folder / noted
         where = ["--out", folder / "m"]
@@ -57,9 +59,10 @@ class Fit:
         own["STUCK_AFTER"] = str(stuck_after)
         if heartbeat is not None:
             own["HEARTBEAT"] = str(heartbeat)
+        own |= {name.upper(): str(value) for name, value in settings_of_slowly.items()}
         own["PYTHONPATH"] = os.pathsep.join([str(SLOWLY), os.environ.get("PYTHONPATH", "")])
         self.process = subprocess.Popen(
-            [*within, *dladmm_after(settings, *several, *FIT, *where, *arguments)],
+            [*within, *dladmm_after(settings, *several, "fit", *data, *FIT, *where, *arguments)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=os.environ | own,
@@ -67,8 +70,11 @@ class Fit:
         )
 
     def wait_for_iterations(self, number, seconds=300):
+        return self.wait_for(lambda: self.noted.stat().st_size >= number, seconds)
+
+    def wait_for(self, done, seconds=300):
         end = time.monotonic() + seconds
-        while self.noted.stat().st_size < number:
+        while not done():
             if self.process.poll() is not None or time.monotonic() > end:
                 self.process.kill()
                 raise AssertionError(self.process.communicate())

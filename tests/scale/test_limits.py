@@ -11,7 +11,9 @@ import time
 import numpy as np
 import pytest
 from control_groups import control_group, inside, most_used
-from fits import dladmm_after
+from fits import Fit, dladmm_after
+
+from dladmm.estimators.model_files import load_model
 
 pytestmark = pytest.mark.slow
 LIMIT = 1_500_000_000
@@ -85,6 +87,24 @@ options = Options(method="dladmm", engine="numpy", max_iter=30, tol=None, dtype=
 ended = solve(problem, x, x[:, :1], options=options, callback=squeeze)
 print(ended.status, ended.n_iter, all(np.isfinite(W).all() for W in ended.params.W))
 """
+
+
+def test_a_shortage_in_mid_run_by_the_command_line_goes_on_from_its_last_checkpoint(tmp_path):
+    x = np.random.default_rng(0).normal(size=(90_000, 20)).astype(np.float32)
+    np.savez(tmp_path / "rows.npz", X=x, y=x[:, 0])
+    wide = ("--hidden", "100", "--max-iter", "8", "--engine", "numpy", "--method", "dladmm")
+    often = ("--dtype", "float32", "--test-size", "0", "--checkpoint-every", "2")
+    rows = {"data": (tmp_path / "rows.npz",), "seconds": 0}
+    fit = Fit(tmp_path, *wide, *often, short_after=4, **rows)
+    code, out, err = fit.ended()
+    record, last = json.loads(out), fit.kept[-1]
+    assert (code, record["status"]) == (1, "memory"), err
+    assert f"dladmm: {record['message']}" in err.splitlines()
+    assert 2 <= last <= record["n_iter"] < 8
+    assert load_model(tmp_path / "m").estimator.n_iter_ == record["n_iter"]
+    code, out, err = Fit(tmp_path, *wide, *often, "--resume", **rows).ended()
+    record = json.loads(out)
+    assert (code, record["resumed_from"], record["n_iter"]) == (0, last, 8), err
 
 
 def test_a_real_shortage_in_mid_run_ends_with_the_best_network():

@@ -10,6 +10,7 @@ import socket
 from contextlib import suppress
 from unittest import mock
 
+import numpy as np
 import psutil
 import pytest
 from fits import Fit
@@ -70,12 +71,22 @@ def test_a_signal_that_was_to_be_ignored_still_is(tmp_path):
     assert fit.asked(signal.SIGTERM)[0] == 128 + signal.SIGTERM
 
 
-@pytest.mark.parametrize("whom", ["the launcher", "process 1"])
-def test_several_processes_agree_on_where_to_end(tmp_path, undisturbed, whom):
+@pytest.mark.parametrize(
+    ("number", "whom"),
+    [
+        (signal.SIGTERM, "the launcher"),
+        (signal.SIGHUP, "the launcher"),
+        (signal.SIGINT, "all of them"),  # as a terminal sends Ctrl-C
+        (signal.SIGTERM, "process 1"),
+    ],
+)
+def test_several_processes_agree_on_where_to_end(tmp_path, undisturbed, number, whom):
     fit = Fit(tmp_path, count=3).wait_for_iterations(9)
     children = {p.cmdline()[-1]: p for p in psutil.Process(fit.process.pid).children()}
-    code, out, err = fit.asked(signal.SIGTERM, children["1"] if whom == "process 1" else None)
-    assert code == 128 + signal.SIGTERM, err
+    for child in children.values() if whom == "all of them" else ():
+        child.send_signal(number)
+    code, out, err = fit.asked(number, children["1"] if whom == "process 1" else None)
+    assert code == 128 + number, err
     assert json.loads(out)["n_iter"] == fit.kept[-1]
     assert not any(child.is_running() for child in children.values())
     if whom == "the launcher":
@@ -83,6 +94,38 @@ def test_several_processes_agree_on_where_to_end(tmp_path, undisturbed, whom):
         code, out, err = resumed.ended()
         assert (code, json.loads(out)["resumed_from"]) == (0, fit.kept[-1]), err
         assert resumed.losses == pytest.approx(undisturbed.losses, rel=WEIGHTED_RUN)
+
+
+def test_a_fit_that_is_asked_to_end_while_it_reads_has_nothing_to_keep(tmp_path):
+    fit = Fit(tmp_path, paused="dladmm.cli.loading:Reading.rows").wait_for_iterations(1)
+    code, out, err = fit.asked(signal.SIGTERM)
+    assert (code, out) == (128 + signal.SIGTERM, ""), err
+    assert err == "dladmm: interrupted before there was a network to keep\n"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["noted"]
+
+
+def test_a_model_that_is_being_saved_is_saved(tmp_path, undisturbed):
+    """The signal comes between its bytes and its name."""
+    fit = Fit(tmp_path, seconds=0, keep=False, paused="os:fsync")
+    fit.wait_for(lambda: "|" in fit.noted.read_text())
+    assert not (tmp_path / "m").exists()
+    code, out, err = fit.asked(signal.SIGTERM)
+    assert (code, json.loads(out)["status"]) == (128 + signal.SIGTERM, "max_iter"), err
+    assert fit.bits() == undisturbed.bits()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["m", "noted"]
+
+
+def test_the_score_on_rows_held_out_is_given_up_and_the_model_stays(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(60, 3))
+    np.savetxt(tmp_path / "t.csv", rows, "%.3f", ",", header="a,b,y", comments="")
+    fit = Fit(tmp_path, "--max-iter", "4", "--target", "y", keep=False, data=(tmp_path / "t.csv",))
+    fit.wait_for((tmp_path / "m").exists)
+    fit.wait_for_iterations(fit.noted.stat().st_size + 2)
+    code, out, err = fit.asked(signal.SIGTERM)
+    record = json.loads(out)
+    assert (code, record["held_out"], record["n_iter"]) == (128 + signal.SIGTERM, None, 4), err
+    assert "no held-out score: interrupted; the model of all rows is saved" in err
+    assert load_model(tmp_path / "m").estimator.n_iter_ == 4
 
 
 def test_a_stopped_process_is_named_and_all_are_ended(tmp_path):
