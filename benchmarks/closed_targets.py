@@ -23,7 +23,7 @@ from unittest import mock
 import jax
 
 from dladmm import Problem
-from dladmm.bench.race import ACCURACIES, PER_EPOCH, RESTORED_BATCH
+from dladmm.bench.racers import PER_EPOCH
 from dladmm.core.methods import method_for
 from dladmm.core.options import Options
 from dladmm.core.restored import point
@@ -32,6 +32,7 @@ from dladmm.experiments.baselines import restored_batches
 from dladmm.experiments.compare import library_run
 from dladmm.experiments.machine import describe_machine
 from dladmm.experiments.setup import image_setup
+from dladmm.experiments.tasks import ACCURACIES
 from dladmm.experiments.timing import timed
 from dladmm.io.files import write_file
 from dladmm.terms.activations import activations
@@ -39,6 +40,7 @@ from dladmm.terms.activations import activations
 TARGETS, SEEDS = ("first-order", "closed"), (0, 1, 2)
 IMAGES, HIDDEN, ITERATIONS, LOSS = 5_000, (100, 100), 40, 0.01
 WIDE, EPOCHS = (300, 300), 4
+BATCH = 512
 SIX = ("relu", "leaky_relu", "tanh", "sigmoid", "sign", "quantized_relu")
 SHARES, LONGER = (0.1, 0.3, 1.0), 60
 
@@ -60,7 +62,7 @@ def full_batch(setup, targets, seed, iterations=ITERATIONS):
 def mini_batches(setup, targets, seed, accuracy):
     """Epochs until a test accuracy; None where it was not reached."""
     problem = method_for(setup.problem, Options(method="restored", targets=targets)).problem
-    start = partial(restored_batches, size=RESTORED_BATCH, per_epoch=PER_EPOCH)
+    start = partial(restored_batches, size=BATCH, per_epoch=PER_EPOCH)
     trainer = start(problem, setup.arrays, setup.weights(seed), seed)
     for k, lap in enumerate(timed(trainer, setup, EPOCHS * PER_EPOCH, False), 1):
         if float(lap.test.accuracy) >= accuracy:
@@ -84,7 +86,7 @@ def over_epochs():
     def of(data):
         setup = image_setup(load_dataset(data), None, WIDE)
         return {
-            targets: [mini_batches(setup, targets, seed, ACCURACIES[data]) for seed in SEEDS]
+            targets: [mini_batches(setup, targets, seed, ACCURACIES["dense"][data]) for seed in SEEDS]
             for targets in TARGETS
         }
 

@@ -61,14 +61,14 @@ def readme(record):
         f"| Fashion-MNIST, the same | {reached_text(rows['restored'])} | "
         f"{reached_text(rows[quickest])} (best Adam of three) |"
     )
-    compiled = sorted(c for data in DATA for c in compile_seconds(record, data) if c > FOUND)
+    by_jax = [row["jax"] for row in record("engines.json")["rows"]]
+    compiled = sorted(row["cold"] - row["warm"] for row in by_jax)
     yield f"compilation apart, which takes up to {compiled[-1]:.0f} s once per shape"
 
 
 PAIR = ("DLADMM", "MLP")
 DATA = ("mnist", "fashion-mnist")
 OURS = "restored /512"
-FOUND = 1.0  # seconds; who compiles faster has found the program of an earlier run
 
 
 def mean_scores(record, score):
@@ -113,11 +113,6 @@ def full_race(record, data):
 
 def reached_text(row):
     return f"{row['iteration']:.0f} iterations, {row['seconds']:.0f} s, {row['test_accuracy']:.1%}"
-
-
-def compile_seconds(record, data):
-    """Of restored sweeps: what their programs took to compile, where it was measured."""
-    yield record(f"race-mini-{data}.json")["table"][0]["compile_seconds"]
 
 
 def in_race(found, name):

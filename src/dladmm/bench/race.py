@@ -217,16 +217,25 @@ def _best(table: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def plot_race(figures: Mapping[str, Any], path: Path) -> None:
     """What the targets are of (training loss or test score) over wall clock, as a PNG.
 
-    One curve per racer: its seed of median time, or its last one if it never arrived.
+    One curve per group: its best racer's, from the seed of median time, or the last one if it
+    never arrived: who arrives first or, of those that never do, who gets furthest.
     """
     key = figures["table"][0]["figure"]
+    sign = -1 if key == "train_loss" else 1
+    groups: dict[str, list[tuple[tuple[float, float], str, Sequence[Any]]]] = {}
     ours = {row["racer"] for row in figures["table"] if row["ours"]}
-    lines = []
-    for place, name in enumerate(dict.fromkeys(row["racer"] for row in figures["table"])):
+    of_group = {row["racer"]: row["group"] for row in figures["table"]}
+    for name, group in of_group.items():
         runs = [run for run in figures["runs"] if run["racer"] == name]
         last = [run["reached"][-1]["seconds"] for run in runs]
-        order = sorted(range(len(runs)), key=lambda k: math.inf if last[k] is None else last[k])
-        curve = runs[order[len(runs) // 2]]["curve"]
+        times = [math.inf if seconds is None else seconds for seconds in last]
+        middle = sorted(range(len(runs)), key=times.__getitem__)[len(runs) // 2]
+        curve = runs[middle]["curve"]
+        furthest = max(sign * point[key] for point in curve)
+        groups.setdefault(group, []).append(((times[middle], -furthest), name, curve))
+    lines = []
+    for place, racers in enumerate(groups.values()):
+        _, name, curve = min(racers, key=lambda racer: racer[0])
         x, y = ([point[what] for point in curve] for what in ("seconds", key))
         colour = BLUE if name in ours else OTHERS[place % len(OTHERS)]
         lines.append(Line(name, x, y, colour, wide=name in ours))

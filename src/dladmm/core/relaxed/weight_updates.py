@@ -229,11 +229,13 @@ def _prox_step(
 
     def trial(theta: Array) -> tuple[Array, Array, Array]:
         D = regularizer.prox(W - G / theta, 1 / (c * theta)) - W
-        bent, size = inner(times_K(D), D), inner(D, D)
+        bent, size, of_W = inner(times_K(D), D), inner(D, D), inner(W, W)
         if rule.scalar:
-            bent, size = xp.sum(bent), xp.sum(size)
-        # Equality is exact where the step stays in the cone of G: allow its rounding.
-        accepted = bent <= theta * size * (1 + 64 * np.finfo(D.dtype).eps)
+            bent, size, of_W = xp.sum(bent), xp.sum(size), xp.sum(of_W)
+        # Equality is exact where the step stays in the cone of G: allow its rounding, and that of
+        # W, whose difference D is.
+        slack = 64 * np.finfo(D.dtype).eps * (size + xp.sqrt(size * of_W))
+        accepted = bent <= theta * (size + slack)
         return D, xp.broadcast_to(accepted, theta.shape), inner(D, D)
 
     def unfinished(carry: Any) -> Array:
