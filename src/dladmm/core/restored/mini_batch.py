@@ -6,7 +6,7 @@ Each batch is restored as in `full_batch`, and every layer takes the step
 
 with K~ and S~ made of running averages of the moments, known by their largest eigenvalues
 (`spectrum`) and renewed when they have changed. There is no line search: the step is the longest
-one of a trust region in the metric's own norm, s = 2/<G, S~^-1 G K~^-1>^(1/2), at most 20, and
+one of a trust region in the metric's own norm, s = 1.4/<G, S~^-1 G K~^-1>^(1/2), at most 20, and
 falls slowly with the batches seen (`Batches.share`). A loss that blows up all the same brings the
 last good network back, with half the step.
 
@@ -65,7 +65,7 @@ MEMORY = 0.5  # of the running moments, per renewal
 CHANGED = 0.1
 LOOK_BACK = 32
 STEP = 20.0  # the longest; the trust region is shorter until little is left to learn
-RADIUS = 2.0  # of the trust region
+RADIUS = 1.4  # of the trust region
 BLOW_UP = (2.0, 0.1)  # a loss above 2 x the last one + 0.1 x the first is a blow-up
 AVERAGED = 9.0  # the average is of the last ninth of the batches, and of LONGEST at most
 
@@ -221,7 +221,7 @@ def averaged(problem: Problem, old: Params, new: Params, seen: Array) -> Params:
 
 
 def longest_step(slope: Array) -> Array:
-    """min(20, 2/slope^(1/2)), slope = <G, S~^-1 G K~^-1>."""
+    """min(20, 1.4/slope^(1/2)), slope = <G, S~^-1 G K~^-1>."""
     return xp.minimum(STEP, RADIUS / xp.sqrt(xp.maximum(slope, np.finfo(slope.dtype).tiny)))
 
 
