@@ -85,8 +85,11 @@ def over_targets():
 def over_epochs():
     def of(data):
         setup = image_setup(load_dataset(data), None, WIDE)
+        ACCURACIES["dense"][data]
         return {
-            targets: [mini_batches(setup, targets, seed, ACCURACIES["dense"][data]) for seed in SEEDS]
+            targets: [
+                mini_batches(setup, targets, seed, ACCURACIES["dense"][data]) for seed in SEEDS
+            ]
             for targets in TARGETS
         }
 

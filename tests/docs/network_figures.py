@@ -13,13 +13,22 @@ COLUMNS = ("restored", "torch", "schedule-free")  # as the names of racers begin
 def networks(record):
     """The race of images and sequences: where each network first had its accuracy."""
     races = {key: record(f"race-{key[1]}-{key[0]}.json") for key in NETWORKS}
+    racers = {row["racer"] for race in races.values() for row in race["table"]}
+    torch, free = ([r for r in racers if r.split()[0] == name] for name in COLUMNS[1:])
+    (size,), (own,) = {r.split("/")[1] for r in torch}, free
+    rates = " and ".join(sorted(plain_rate(racer) for racer in torch))
+    yield (
+        f"| to reach | restored sweeps | PyTorch's Adam, better of {rates}, batches of {size} |"
+        f" schedule-free AdamW {plain_rate(own)}, batches of {own.split('/')[1]} |"
+    )
     for (data, network), words in NETWORKS.items():
         race = races[data, network]
         target = race["table"][0]["target"]
         cells = [network_cell(race, column) for column in COLUMNS]
         yield f"| {words} {target:.1%}, `{network}` | {' | '.join(cells)} |"
     ours, theirs = (epoch_seconds(races["mnist", "lenet"], name) for name in COLUMNS[:2])
-    yield f"An epoch of `lenet` takes us {ours:.1f} s and PyTorch {theirs:.1f} s"
+    yield f"An epoch of `lenet` takes us {ours:.1f} s"
+    yield f"and PyTorch {theirs:.1f} s"
 
 
 def network_cell(race, column):
@@ -47,11 +56,14 @@ def most_of(race, row):
 
 
 def rate(row, rows):
-    """Which of several rates; as one writes it, 2.5e-3 for 0.0025."""
-    if len(rows) == 1:
-        return ""
-    digits, power = f"{float(row['racer'].split()[-2]):e}".split("e")
-    return f" ({float(digits):g}e{int(power)})"
+    """Which of several rates."""
+    return "" if len(rows) == 1 else f" ({plain_rate(row['racer'])})"
+
+
+def plain_rate(name):
+    """As one writes it: 2.5e-3 for 0.0025."""
+    digits, power = f"{float(name.split()[-2]):e}".split("e")
+    return f"{float(digits):g}e{int(power)}"
 
 
 def epoch_seconds(race, column):
