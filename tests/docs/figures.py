@@ -264,6 +264,10 @@ def scale(record):
         )
     for r in record("layer_messages.json")["rows"]:
         yield f"| `{r['messages']}` | {r['bytes_per_sample']:,} | {r['accuracy']:.1%} |"
+    for r in record("layer_order.json")["rows"]:
+        pairs = zip(r["lagrangian"], r["train_loss"], strict=True)
+        figures = [f"{value:.1f} | {loss:.4f}" for value, loss in pairs]
+        yield f"| {r['groups'] or 'the sweep'} | {' | '.join(figures)} | {r['rises']} |"
 
 
 def reproduce(record):
