@@ -12,7 +12,7 @@ from evaluation_records import RECORDS
 
 from dladmm.experiments.plots import plot_picture
 from dladmm.paper import records, reproduce
-from dladmm.paper.answers import LINES, told
+from dladmm.paper.answers import LINES, answered
 from dladmm.paper.claims import claims_table
 from dladmm.paper.page import VERDICTS, report_page
 from dladmm.paper.panels import pictures
@@ -57,10 +57,13 @@ def test_every_row_of_a_figure_is_asked_about_and_counts_follow_the_verdicts():
     assert all(any(words in claim for words in rest) for claim in missed)
     for line in LINES:
         for holds, said in ((True, ": yes ("), (False, ": no (")):
-            text = told(line, [{**row, "holds": holds} for row in claims])
+            text = answered(line, [{**row, "holds": holds} for row in claims])
             assert text.count(said) == len(line.questions)
             assert (line.why in text) is (holds is False)
-        assert told(line, [{**row, "holds": None} for row in claims]) == f"{line.title}: no record."
+        assert (
+            answered(line, [{**row, "holds": None} for row in claims])
+            == f"{line.title}: no record."
+        )
 
 
 def test_what_is_written_is_escaped():
