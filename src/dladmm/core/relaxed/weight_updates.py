@@ -229,13 +229,15 @@ def _prox_step(
 
     def trial(theta: Array) -> tuple[Array, Array, Array]:
         D = regularizer.prox(W - G / theta, 1 / (c * theta)) - W
-        bent, size, of_W = inner(times_K(D), D), inner(D, D), inner(W, W)
+        image = times_K(D)
+        bent, size = inner(image, D), inner(D, D)
+        # Equality is exact where the step stays in the cone of G: allow the rounding of both sides,
+        # and that of W, whose difference D is.
+        spread = theta * xp.sqrt(inner(W, W)) + xp.sqrt(inner(image, image))
+        slack = 64 * np.finfo(D.dtype).eps * (theta * size + xp.sqrt(size) * spread)
         if rule.scalar:
-            bent, size, of_W = xp.sum(bent), xp.sum(size), xp.sum(of_W)
-        # Equality is exact where the step stays in the cone of G: allow its rounding, and that of
-        # W, whose difference D is.
-        slack = 64 * np.finfo(D.dtype).eps * (size + xp.sqrt(size * of_W))
-        accepted = bent <= theta * (size + slack)
+            bent, size, slack = xp.sum(bent), xp.sum(size), xp.sum(slack)
+        accepted = bent <= theta * size + slack
         return D, xp.broadcast_to(accepted, theta.shape), inner(D, D)
 
     def unfinished(carry: Any) -> Array:
