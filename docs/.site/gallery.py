@@ -28,7 +28,8 @@ GALLERY = Path(__file__).parents[1] / "gallery"
 # In the order a newcomer might want them.
 NAMES = (
     "swap_mlp", "exact_zeros", "monotone", "quantised_onnx", "quantile_bands", "poisson_counts",
-    "cnn_filters", "recurrent", "certificates", "torch_module", "against_adam",
+    "cnn_filters", "residual", "patterns", "recurrent", "certificates", "torch_module",
+    "against_adam",
 )  # fmt: skip
 
 

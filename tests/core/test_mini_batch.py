@@ -276,8 +276,19 @@ def test_a_blow_up_brings_the_last_good_network_back_with_half_the_step():
     np.testing.assert_array_equal(onward.kept.W[0], params.W[0] + 7.0)
 
 
+def test_the_longest_step_changes_all_layers_by_half_of_themselves(rng):
+    V = [rng.normal(size=(3, 4)), np.zeros((2, 3)), rng.normal(size=(2, 2))]
+    D = [rng.normal(size=v.shape) for v in V]
+    s = mini_batch.longest_step(np.float64(1e-9), V, D)
+    pairs = [(v, s * d) for v, d in zip(V, D, strict=True) if v.any()]
+    changes = [np.linalg.norm(d) / np.linalg.norm(v) for v, d in pairs]
+    assert sum(changes) == pytest.approx(0.5, rel=ROUNDING)
+    assert mini_batch.longest_step(np.float64(1e6), V, D) == pytest.approx(1.4e-3, rel=ROUNDING)
+    assert mini_batch.longest_step(np.float64(0), V, [0 * d for d in D]) == 20
+
+
 def test_a_step_that_blows_up_is_survived(monkeypatch):
-    monkeypatch.setattr(mini_batch, "longest_step", lambda slope: 1e9)
+    monkeypatch.setattr(mini_batch, "longest_step", lambda *given: 1e9)
     history = run(max_iter=60, regularizer=L2(1e-3), engine="numpy").history
     assert history["scale"][-1] < 1e-3
     assert np.isfinite(history["train_loss"][-1])

@@ -48,7 +48,8 @@ def test_its_page_says_how_its_settings_were_chosen(name):
 SUBJECTS = {
     "swap_mlp": "MLPClassifier", "exact_zeros": "L1(", "monotone": "non_negative",
     "quantised_onnx": "to_onnx", "quantile_bands": "Quantile", "poisson_counts": "poisson",
-    "cnn_filters": "Conv2D", "recurrent": "Recurrent", "certificates": "certificate.rises",
+    "cnn_filters": "Conv2D", "residual": "Residual", "patterns": "Conv1D",
+    "recurrent": "Recurrent", "certificates": "certificate.rises",
     "torch_module": "dladmm.torch.train", "against_adam": "gap",
 }  # fmt: skip
 

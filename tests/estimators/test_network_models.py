@@ -147,3 +147,8 @@ def test_a_list_of_sequences_is_trained_on():
 def test_what_does_not_fit_is_refused_in_a_sentence(network, X, sentence):
     with pytest.raises(ValueError, match=sentence):
         DLADMMClassifier(network=network, **FAST).fit(X, LABELS)
+
+
+def test_a_network_in_the_place_of_sizes_is_refused():
+    with pytest.raises(ValueError, match="hidden_layer_sizes is a Network; expected it as network"):
+        DLADMMClassifier(CNN, **FAST).fit(IMAGES, LABELS)

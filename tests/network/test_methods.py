@@ -11,7 +11,8 @@ from tolerances import EXACT_STEP, FLOAT32_ENGINES, LAGRANGIAN_RISE
 from dladmm import Checkpoints, Options, Params, Problem, solve
 from dladmm.core.initial import initial_params
 from dladmm.core.params import forward
-from dladmm.core.relaxed import updates
+from dladmm.core.relaxed import matrix_steps, updates
+from dladmm.core.relaxed.zl_solvers import zl_solvers
 from dladmm.core.restored.point import restore
 from dladmm.network import Conv1D, Dense, MaxPool, Network
 from dladmm.terms.layers import Joined, Layer, layers
@@ -99,6 +100,34 @@ def test_a_step_that_forgets_a_reader_does_not_descend(network, monkeypatch):
     """A control: a tau of one reader alone, without the next step in time or the skip."""
     monkeypatch.setattr(updates, "added", lambda parts: list(parts)[-1] * 0.1)
     assert largest_rise(relaxed_run(network, "closed-form", 50)) > 1e-3
+
+
+@pytest.mark.parametrize("name", ["cnn", "residual", "recurrent"])
+def test_a_theta_below_K_breaks_property_2(name, monkeypatch):
+    """A control: steps thirty times as long are those of a theta of (K + d I)/30."""
+    honest = matrix_steps._length
+
+    def too_long(*given):
+        t, record = honest(*given)
+        return 30 * t, record._replace(moved=900 * record.moved)
+
+    monkeypatch.setattr(matrix_steps, "_length", too_long)
+    certificate = relaxed_run(NETWORKS[name], "matrix", 30).certificate
+    assert certificate.rho_exceeds_2H
+    assert certificate.sufficient_descent is False
+
+
+@pytest.mark.parametrize("name", ["cnn", "residual", "recurrent"])
+def test_an_output_beside_its_argmin_violates_lemma_2(name, monkeypatch):
+    """A control: z_L a thousandth of itself away from where Newton has put it."""
+    solver = zl_solvers["newton"]
+
+    def beside(*given):
+        z, used = solver(*given)
+        return 1.001 * z, used
+
+    monkeypatch.setitem(zl_solvers, "newton", beside)
+    assert relaxed_run(NETWORKS[name], "matrix", 10).certificate.lemma2_violation > 1e-5
 
 
 @pytest.mark.parametrize("name", ["cnn", "residual", "recurrent", "masked"])

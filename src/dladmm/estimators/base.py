@@ -34,6 +34,7 @@ from dladmm.estimators.parameters import Parameters
 from dladmm.estimators.posterior import posterior
 from dladmm.estimators.samples import as_rows
 from dladmm.estimators.units import Units, is_on_disk
+from dladmm.network import Network
 
 if TYPE_CHECKING:
     from dladmm.io.checkpoints import Checkpoints
@@ -296,6 +297,8 @@ class DLADMMBase(Parameters):
 
     def _validated(self, X: Any, y: Any, reset: bool, **check: Any) -> tuple[Any, Any]:
         with refused_together():
+            if isinstance(self.hidden_layer_sizes, Network):
+                raise ValueError("hidden_layer_sizes is a Network; expected it as network=...")
             X = as_rows(self.network, X)
             return validate_data(
                 self,

@@ -17,7 +17,9 @@ One iteration:
        K~ = A^T A + delta mean(diag(A^T A)) I,   S~ = (S/mean(diag(S)) + epsilon I)/(1 + epsilon),
 
    with G = r^T A and S = r^T r. Relatives: K-FAC, LocoProp, proximal backpropagation.
-4. Safeguard. The step t is accepted only if F falls enough, else it is shortened.
+4. Safeguard. The step t is accepted only if F falls enough, else it is shortened. Below an
+   activation with jumps no step is short enough to be sure of that: those layers have a step of
+   their own, and where a step of all is refused they stay and the layers above go on.
 """
 
 from dataclasses import replace
@@ -70,7 +72,8 @@ class Restored(NamedTuple):
 
     `gains` are |r_l|^2 / |r_L|^2 of each layer at the start: how much a change at layer l changes
     the output. They make a step independent of the unit of the targets. `weighing` has the
-    strengths of l2 where the run finds them by the evidence.
+    strengths of l2 where the run finds them by the evidence; `below` the step of the layers below
+    an activation with jumps, where there are any.
     """
 
     params: Params
@@ -78,6 +81,7 @@ class Restored(NamedTuple):
     gains: Array
     measured: Measured
     weighing: Weighing | None = None
+    below: Array | None = None
 
 
 class RestoredRecord(NamedTuple):
@@ -128,7 +132,9 @@ def begin(problem: Problem, data: Data, params: Params) -> Restored:
     if is_asked(problem):
         weighing = first_weighing(problem, data, params, measured.risk)
     measured = with_penalty(weighed(problem, weighing), measured, params)
-    return Restored(params, np.ones((), gains.dtype), gains, measured, weighing)
+    step = np.ones((), gains.dtype)
+    below = step if layers_below_a_jump(problem) else None
+    return Restored(params, step, gains, measured, weighing, below)
 
 
 def reweighed(problem: Problem, data: Data, state: Restored) -> Restored:
@@ -147,12 +153,31 @@ def metric(sums: LayerSums, gradient: Array, gain: Array) -> Metric:
     return Metric(inputs, outputs, -solve_factored(factored(outputs), solved))
 
 
-def proposal(problem: Problem, state: Restored, metrics: list[Metric], t: Array) -> Any:
-    """The network a step t proposes, and the decrease of F its linear model promises."""
-    networks = []
-    promised = np.zeros((), t.dtype)
+def metrics_of(problem: Problem, state: Restored) -> list[Metric]:
+    """The metric of every layer, and the direction in it."""
+    blocks = zip(matrices(problem, state.params), state.measured.layers, state.gains, strict=True)
+    return [
+        metric(sums, with_quadratic(layer, term, sums.gradient, V), gain)
+        for (layer, term, V), sums, gain in blocks
+    ]
+
+
+def layers_below_a_jump(problem: Problem) -> int:
+    """How many layers, from the first one, have an activation with jumps above them: F jumps with
+    them, and no step of theirs is short enough to be sure of a decrease."""
+    return max((l for l, f in enumerate(problem.activations, 1) if not f.continuous), default=0)
+
+
+def proposal(
+    problem: Problem, state: Restored, metrics: list[Metric], step: Array, below: Array | None
+) -> Any:
+    """The network a step proposes, and the decrease of F its linear model promises; `below` is the
+    step of the layers below a jump."""
+    networks, n_below = [], layers_below_a_jump(problem)
+    promised = np.zeros((), step.dtype)
     blocks = zip(matrices(problem, state.params), metrics, state.measured.layers, strict=True)
-    for (layer, term, V), m, sums in blocks:
+    for l, ((layer, term, V), m, sums) in enumerate(blocks):
+        t = step if below is None or l >= n_below else below
         if term.quadratic is None:
             new = prox_in_metric(layer, term, V, sums.gradient, m, t)
             weights, changed = layer.from_matrix(V)[0], layer.from_matrix(new)[0]
@@ -188,22 +213,21 @@ def accepts(rise: Array, promised: Array) -> Array:
 def restored_sweep(
     problem: Problem, data: Data, state: Restored
 ) -> tuple[Restored, RestoredRecord]:
-    """One step for all layers at once, shortened until F falls enough; else the state stays."""
+    """One step for all layers at once, shortened until F falls enough; else the state stays.
+
+    Layers below a jump move in the first trial only, twice as far as they last did, or half as far
+    where F then did not fall.
+    """
     before, asked, problem = state.measured, problem, weighed(problem, state.weighing)
-    metrics = [
-        metric(sums, with_quadratic(layer, term, sums.gradient, V), gain)
-        for (layer, term, V), sums, gain in zip(
-            matrices(problem, state.params), before.layers, state.gains, strict=True
-        )
-    ]
+    metrics = metrics_of(problem, state)
 
     def unfinished(carry: Any) -> Array:
-        trials, _, _, _, accepted = carry
+        trials, *_, accepted = carry
         return (trials < MAX_TRIALS) & ~accepted
 
     def attempt(carry: Any) -> Any:
-        trials, _, t, _, _ = carry
-        params, promised = proposal(problem, state, metrics, t)
+        trials, _, t, below, _, _ = carry
+        params, promised = proposal(problem, state, metrics, t, below)
         known = before.layers[0].inputs if reads_x_alone(problem) else None
         measured = measure(asked, data, params, known)
         measured = with_penalty(problem, measured, params)
@@ -215,11 +239,16 @@ def restored_sweep(
         shorter = xp.clip(xp.where(xp.isfinite(rise), lowest, 0), SHORTEST, SHORTER)
         longer = xp.clip(lowest, SHORTER, LONGER)
         following = t * on_grid(xp.where(accepted, longer, shorter))
-        return trials + 1, t, following, (params, measured), accepted
+        if below is not None:  # the first trial moves all layers, the others those above a jump
+            following = xp.where(accepted | (below == 0), following, t)
+            below = xp.where(accepted, below, 0)
+        return trials + 1, t, following, below, (params, measured), accepted
 
-    nothing = np.zeros((), np.int32)
-    start = (nothing, state.step, state.step, (state.params, before), np.zeros((), bool))
-    trials, taken, following, tried, accepted = repeat_while(unfinished, attempt, start)
+    nothing, no = np.zeros((), np.int32), np.zeros((), bool)
+    start = (nothing, state.step, state.step, state.below, (state.params, before), no)
+    trials, taken, following, below, tried, accepted = repeat_while(unfinished, attempt, start)
+    if below is not None and state.below is not None:
+        below = xp.where(below > 0, 2 * below, state.below / 2)
     params, measured = either(accepted, tried, (state.params, before))
     count, nothing = data.samples.mass(data.x), np.full((), np.nan, state.step.dtype)
     alpha, gamma, noise = in_records(state.weighing, state.step.dtype)
@@ -239,4 +268,4 @@ def restored_sweep(
         train_loss=measured.risk / count,
         train_accuracy=measured.hits / count,
     )
-    return Restored(params, following, state.gains, measured, state.weighing), record
+    return Restored(params, following, state.gains, measured, state.weighing, below), record

@@ -86,8 +86,10 @@ def prox_in_metric(
     """argmin_V' <G, V' - V> + 1/(2t) <S~ (V' - V) K~, V' - V> + Omega(W'), V = [W b], by FISTA.
 
     A few steps from V: the last one is a prox, so zeros and constraints are exact. The largest
-    eigenvalue of a symmetric matrix is at most its largest row sum.
+    eigenvalue of a symmetric matrix is at most its largest row sum. A step of 0 leaves V as it is.
     """
+    moves = t > 0
+    t = xp.where(moves, t, 1)
     bound = xp.max(xp.sum(xp.abs(m.inputs), 1)) * xp.max(xp.sum(xp.abs(m.outputs), 1)) / t
 
     def advance(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
@@ -98,4 +100,4 @@ def prox_in_metric(
         return new, new + (momentum - 1) / following * (new - best), following
 
     start = (V, V, np.ones((), V.dtype))
-    return repeat(INNER_STEPS, advance, start)[0]
+    return xp.where(moves, repeat(INNER_STEPS, advance, start)[0], V)

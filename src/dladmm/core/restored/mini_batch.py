@@ -7,8 +7,10 @@ Each batch is restored as in `full_batch`, and every layer takes the step
 with K~ and S~ made of running averages of the moments, known by their largest eigenvalues
 (`spectrum`) and renewed when they have changed. There is no line search: the step is the longest
 one of a trust region in the metric's own norm, s = 1.4/<G, S~^-1 G K~^-1>^(1/2), at most 20, and
-falls slowly with the batches seen (`Batches.share`). A loss that blows up all the same brings the
-last good network back, with half the step.
+falls slowly with the batches seen (`Batches.share`). The metric knows each layer as if the others
+stood still, and what layers change multiplies from one to the next: in a deep network the step is
+so short that their relative changes, |D_l|/|[W_l b_l]|, add up to 1/2 at most. A loss that blows up
+all the same brings the last good network back, with half the step.
 
 The network of a run is an average of its iterates V_k, those of the last batches foremost:
 
@@ -22,7 +24,7 @@ diagonal in place of the metric, which keeps zeros and constraints exact: what i
 zero in Z_k.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -55,6 +57,7 @@ from dladmm.engine.arrays import Array, xp
 from dladmm.engine.devices import EVERYWHERE, spread
 from dladmm.engine.loops import branch, either, over
 from dladmm.engine.programs import compiled
+from dladmm.engine.sums import squared_norm
 
 DELTA = 5.0  # damping of the input side; larger than for the full batch, as is the step
 EPSILON = 0.1
@@ -66,6 +69,7 @@ CHANGED = 0.1
 LOOK_BACK = 32
 STEP = 20.0  # the longest; the trust region is shorter until little is left to learn
 RADIUS = 1.4  # of the trust region
+MOST_CHANGE = 0.5  # the relative changes of all layers by one step, added up
 BLOW_UP = (2.0, 0.1)  # a loss above 2 x the last one + 0.1 x the first is a blow-up
 AVERAGED = 9.0  # the average is of the last ninth of the batches, and of LONGEST at most
 
@@ -188,7 +192,7 @@ def batch_step(problem: Problem, state: Stream, batch: Data, share: Array, mass:
         S = damped_outputs(moments.outputs[l], EPSILON, moments.gains[l])
         directions.append(-S.solve(K.solve_right(G)))
         slope = slope - xp.sum(G * directions[l])
-    s = share * state.scale * longest_step(slope)
+    s = share * state.scale * longest_step(slope, [V for _, _, V in blocks], directions)
     networks = []
     for l, (layer, term, V) in enumerate(blocks):
         new = V + s * directions[l]
@@ -220,9 +224,15 @@ def averaged(problem: Problem, old: Params, new: Params, seen: Array) -> Params:
     return Params(tuple(xp.where(V == 0, 0, Z) if kink else Z for kink, Z, V in pairs), b)
 
 
-def longest_step(slope: Array) -> Array:
-    """min(20, 1.4/slope^(1/2)), slope = <G, S~^-1 G K~^-1>."""
-    return xp.minimum(STEP, RADIUS / xp.sqrt(xp.maximum(slope, np.finfo(slope.dtype).tiny)))
+def longest_step(slope: Array, blocks: Sequence[Array], directions: Sequence[Array]) -> Array:
+    """min(20, 1.4/slope^(1/2), 1/2/sum_l |D_l|/|V_l|), slope = <G, S~^-1 G K~^-1>; a layer of
+    zeros has no relative change."""
+    tiny = np.finfo(slope.dtype).tiny
+    sizes = xp.sqrt(xp.stack([squared_norm(V) for V in blocks]))
+    changes = xp.sqrt(xp.stack([squared_norm(D) for D in directions]))
+    change = xp.sum(xp.where(sizes > 0, changes / xp.where(sizes > 0, sizes, 1), 0))
+    in_the_metric = RADIUS / xp.sqrt(xp.maximum(slope, tiny))
+    return xp.minimum(xp.minimum(STEP, in_the_metric), MOST_CHANGE / xp.maximum(change, tiny))
 
 
 def looked_back(state: Stream, enough: Array) -> Stream:
