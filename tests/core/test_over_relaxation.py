@@ -9,11 +9,11 @@ from problems import RHO, biggest_difference, small, solved
 from test_convergence import DEEPER, EVERY_ACTIVATION, H, descent_excess, drops
 from tolerances import EXACT_STEP, LAGRANGIAN_RISE, LEMMA2
 
-from dladmm import Options, solve
+from dladmm import Options, Problem, solve
 from dladmm.core.data import make_data
 from dladmm.core.initial import initial_params
 from dladmm.core.relaxed import over_relaxation, sweep
-from dladmm.core.relaxed.lagrangian import lagrangian
+from dladmm.core.relaxed.lagrangian import Sums, from_sums, lagrangian
 from dladmm.core.relaxed.state import state_from_params
 from dladmm.core.relaxed.step_rules import Matrix, SweepOptions
 from dladmm.core.relaxed.sweep import dladmm_sweep
@@ -55,6 +55,28 @@ def test_where_it_is_no_lower_the_sweeps_own_end_stays():
     assert biggest_difference(after, ahead) == 0
     _, _, _, after, ahead, _ = swept(2.0)  # the control
     assert biggest_difference(after, ahead) > 0
+
+
+def parts_at(z, rho):
+    """L_rho of one sample of class 0 whose output is right by far, p = (10, -10), and whose z is
+    not, with u = -grad R(z)."""
+    loss, y, p = Problem.dense((1, 2), loss="log_loss").loss, np.array([[1.0, 0.0]]), (10.0, -10.0)
+    r = np.array([z]) - np.array([p])
+    u = -loss.gradient(np.array([z]), y)
+    risk, square, dual = float(loss.value(np.array([z]), y)[0]), (r * r).sum(), (u * r).sum()
+    return from_sums(Sums(*map(np.float64, (risk, 0, square, dual)), (), ()), rho, 1.0)
+
+
+def test_far_below_2H_a_falling_dual_term_is_no_gain():
+    """z may go to the wrong class, and its tangent there is far below zero where p is."""
+    right, wrong = ((10.0, -10.0), (-10.0, 10.0))
+    for rho in (1e-6, 1.0):
+        assert not over_relaxation.is_lower(parts_at(wrong, rho), parts_at(right, rho), rho, 1.0)
+    # A control: L_rho alone would take it, unless rho is above 2H.
+    assert parts_at(wrong, 1e-6).value < parts_at(right, 1e-6).value
+    assert parts_at(wrong, 1.0).value > parts_at(right, 1.0).value
+    nearer = parts_at((9.0, -9.0), 1e-6)
+    assert over_relaxation.is_lower(parts_at(right, 1e-6), nearer, 1e-6, 1.0)
 
 
 @pytest.mark.parametrize(("loss", "activation", "sizes"), [*EVERY_ACTIVATION, DEEPER])

@@ -81,6 +81,12 @@ def from_sums(sums: Sums, rho: Array, nu: Array) -> Lagrangian:
     )
 
 
+def penalised(parts: Lagrangian, rho: Array, nu: Array) -> Array:
+    """L_rho without <u, r>: never below the smallest risk, whatever rho is."""
+    gaps = sum((gap**2 for gap in parts.linear_gap + parts.activation_gap), np.zeros(()))
+    return parts.risk + parts.regularization + nu / 2 * gaps + rho / 2 * parts.residual**2
+
+
 def lemma2_violation(problem: Problem, data: Data, state: State) -> Array:
     """max |grad R(z_L) + u|: zero after each dual update if z_L was solved exactly (Lemma 2)."""
     violation = problem.loss.stationarity(state.z[-1], data.y, state.u)

@@ -26,7 +26,7 @@ from dladmm.core.relaxed.layer_groups import (
     steps_of,
 )
 from dladmm.core.relaxed.layer_messages import Message, Messages
-from dladmm.core.relaxed.over_relaxation import ahead_of, along
+from dladmm.core.relaxed.over_relaxation import ahead_of, along, is_lower
 from dladmm.core.relaxed.state import STATE, Rows, State, state_of
 from dladmm.core.relaxed.step_rules import SweepOptions
 from dladmm.engine import trees
@@ -143,7 +143,7 @@ class Conclusion:
         swept, at, further = points[0], points[0], np.zeros((), bool)
         if self.reach > 1:
             values = [recorded(steps, scalars.least, swept, p, rho, nu) for p in points]
-            further = values[1].lagrangian.value < values[0].lagrangian.value
+            further = is_lower(values[1].lagrangian, values[0].lagrangian, rho, nu)
             at = trees.map(partial(xp.where, further), points[1], points[0])
         record = recorded(steps, scalars.least, swept, at, rho, nu)
         nan = xp.full_like(rho, np.nan)

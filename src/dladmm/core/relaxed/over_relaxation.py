@@ -1,7 +1,7 @@
 """Further along a sweep: `reach` times its step, where L_rho is lower there.
 
 With v = (W, b, z, a) before a sweep and v' after it, the next iteration begins at
-v + reach (v' - v) where L_rho is lower than at v'. p and u are those that belong to that point:
+v + reach (v' - v) where L_rho is lower than at v' (`is_lower`). p and u are those that belong to that point:
 p = A(W, a), and u = -grad R(z_L), as Lemma 2 has it after every dual step. So L_rho falls by what
 the sweep promises or by more (docs/mathematics.md). What reads x alone is linear in W: its p goes
 along too, and needs no product.
@@ -12,7 +12,7 @@ from functools import partial
 
 from dladmm.core.data import Data
 from dladmm.core.problem import Problem
-from dladmm.core.relaxed.lagrangian import Lagrangian, lagrangian
+from dladmm.core.relaxed.lagrangian import Lagrangian, lagrangian, penalised
 from dladmm.core.relaxed.state import State, product
 from dladmm.core.relaxed.step_rules import Matrix, StepRule
 from dladmm.engine import trees
@@ -32,8 +32,14 @@ def over_relaxed(
     """The state to go on from, reach times the step from `before` or `after` itself, and L_rho."""
     ahead = ahead_of(problem, reach, data, before, after)
     at_ahead, at_after = (lagrangian(problem, data, state, rho, nu) for state in (ahead, after))
-    lower: Callable[..., Array] = partial(xp.where, at_ahead.value < at_after.value)
+    lower: Callable[..., Array] = partial(xp.where, is_lower(at_ahead, at_after, rho, nu))
     return trees.map(lower, ahead, after), trees.map(lower, at_ahead, at_after)
+
+
+def is_lower(ahead: Lagrangian, after: Lagrangian, rho: Array, nu: Array) -> Array:
+    """Whether L_rho is lower ahead, with and without <u, r>."""
+    bounded = penalised(ahead, rho, nu) < penalised(after, rho, nu)
+    return (ahead.value < after.value) & bounded
 
 
 def ahead_of(problem: Problem, reach: float, data: Data, before: State, after: State) -> State:
