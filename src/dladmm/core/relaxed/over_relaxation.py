@@ -1,10 +1,13 @@
 """Further along a sweep: `reach` times its step, where L_rho is lower there.
 
 With v = (W, b, z, a) before a sweep and v' after it, the next iteration begins at
-v + reach (v' - v) where L_rho is lower than at v' (`is_lower`). p and u are those that belong to that point:
+v + reach (v' - v) where L_rho is lower than at v'. p and u are those that belong to that point:
 p = A(W, a), and u = -grad R(z_L), as Lemma 2 has it after every dual step. So L_rho falls by what
 the sweep promises or by more (docs/mathematics.md). What reads x alone is linear in W: its p goes
 along too, and needs no product.
+
+Where rho <= 2H, L_rho has no lower bound along u = -grad R(z_L): <u, r> may fall for ever while the
+rest grows. So the rest of L_rho, which is bounded, has to be lower too.
 """
 
 from collections.abc import Callable
