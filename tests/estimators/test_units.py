@@ -10,6 +10,7 @@ from dladmm import DLADMMClassifier, DLADMMRegressor
 from dladmm.core.params import Params
 from dladmm.core.predict import predict_output
 from dladmm.estimators import parameters
+from dladmm.estimators import units as units_of_estimators
 from dladmm.estimators.units import Units, as_they_are, input_units, learned, share_a_unit
 from dladmm.terms.losses import losses
 from dladmm.terms.losses.separable import Huber
@@ -143,6 +144,42 @@ def test_columns_that_share_a_unit_get_one_scale():
     np.testing.assert_allclose(centre, [*mixed[:, :2].mean(0), 0])
     np.testing.assert_allclose(scale, [*mixed[:, :2].std(0), 1])  # one-hot codes stay codes
     assert input_units(np.zeros((4, 2)), None) == (0.0, 1.0)
+
+
+def test_columns_far_from_zero_are_centred_and_codes_stay():
+    rng = np.random.default_rng(0)
+    kelvin = rng.normal(280, 10, (50, 4))
+    codes = rng.integers(0, 2, (50, 3))
+    year, constant = 2023.0 + rng.integers(0, 2, 50), np.full(50, 1e7)
+    centre, scale = input_units(np.column_stack([kelvin, codes, year, constant]), None)
+    np.testing.assert_allclose(centre, [*kelvin.mean(0), 0, 0, 0, year.mean(), 0])
+    one = np.sqrt((kelvin.std(0) ** 2).mean())
+    np.testing.assert_allclose(scale[:4], one)
+    np.testing.assert_allclose(scale[7:], [one, 1e7])  # a year is no wider than a degree
+    centre, scale = input_units(np.column_stack([1e-9 * kelvin, codes, year]), None)
+    np.testing.assert_allclose(scale, [*[1e-9 * one] * 4, 1, 1, 1, year.std()])
+    assert input_units(kelvin, None, by_column=False)[0] == 0  # a convolution has one centre
+
+
+# What is added to X, or beside it, and has nothing to say: (offset, another column of this size).
+FAR_AWAY = {
+    "offset": (lambda X, size: X + size, 1e3, 1e6),
+    "constant": (lambda X, size: np.c_[X, np.full(len(X), size)], 1e3, 1e9),
+    "two values": (lambda X, size: np.c_[X, size * (1 + np.arange(len(X)) % 2)], 1e3, 1e9),
+}
+
+
+@pytest.mark.parametrize("how", FAR_AWAY)
+def test_it_does_not_matter_where_zero_is(table, how, monkeypatch):
+    X, y = table
+    change, near, far = FAR_AWAY[how]
+    one, other = (predicted(change(X, size), y, "float64") for size in (near, far))
+    assert np.abs(one - other).max() < UNITS * y.std()
+    error = np.mean((predicted(X, y, "float64") - y) ** 2)
+    assert np.mean((one - y) ** 2) < 1.1 * error
+    monkeypatch.setattr(units_of_estimators, "FAR", np.inf)  # a control
+    monkeypatch.setattr(units_of_estimators, "WIDE", np.inf)
+    assert np.mean((predicted(change(X, near), y, "float64") - y) ** 2) > 1.5 * error
 
 
 def test_a_file_on_disk_is_not_copied(table, tmp_path):

@@ -7,7 +7,7 @@ import warnings
 import hypothesis
 import numpy as np
 import pytest
-from cases import PROPERTIES, building, estimators
+from cases import PROPERTIES, building, estimators, solving
 from file_cases import (
     changed,
     checkpoint_records,
@@ -242,3 +242,22 @@ def test_a_checkpoint_whose_records_are_no_run_s_is_refused():
     assert checkpoint_records(signed(text)) == "went on"  # the control
     newer = changed(text, ("identity", "format"), 99)
     assert checkpoint_records(signed(newer)) == "refused"
+
+
+@pytest.mark.parametrize("weight", [1e-160, 2.7e-201, 1.0])
+def test_a_step_under_tiny_weights_has_a_length(weight):
+    """Found: c_k was NaN, as 0 times infinity."""
+    case = ((1, 1), ("elu", "binary_log_loss"), "none")
+    how = {"method": "dladmm", "nu": 1.0, "max_iter": 4, "engine": "numpy"}
+    x, y = np.full((1, 1), 0.12573022), np.ones((1, 1))
+    assert solving((*case, how, x, y, np.array([weight]))) == "max_iter"
+
+
+def test_a_constant_column_as_large_as_numbers_get_is_trained_on():
+    """Found: x has 5 NaN or infinite entries, which were finite where X was given."""
+    x = np.column_stack([np.full(5, 3e38), [-0.13, 0.1, 0.36, 0.95, -1.27]])
+    how = {"dtype": "float32", "hidden_layer_sizes": (), "max_iter": 1, "engine": "numpy"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        case = (DLADMMClassifier, how, x, np.array([1, 1, 1, 0, 0]), None)
+        assert estimators(case) == "max_iter"

@@ -5,7 +5,10 @@ one number, the root mean square of all of them: standardising each pixel would 
 are almost always black. Columns that do not share one are centred and divided by their own standard
 deviation, but for those of nothing but 0 and 1, such as one-hot codes. Columns do not share a unit
 where the widest has more than WIDE times the median range of all, or the narrowest less than a
-NARROW-th of it; constant columns and those of two values are not asked.
+NARROW-th of it; constant columns and those of two values are not asked. Of columns that share one,
+those whose mean is more than FAR standard deviations of a typical column away from 0, such as
+temperatures in kelvin, are centred; columns of two values whose range would not fit in are treated
+as those that share none; a constant as far away as that becomes 1.
 
 Sequences that are marked by their last channel are divided by the root mean square of their own
 steps, without the padding; the marks are left as they are.
@@ -30,6 +33,7 @@ from dladmm.network.graph import INPUT
 from dladmm.terms.losses import Loss
 
 WIDE, NARROW = 10.0, 1000.0
+FAR = 3.0
 LARGE = 1e30
 
 
@@ -156,28 +160,48 @@ def input_units(
     for rows in _blocks(x):
         inside |= np.any((x[rows] != low) & (x[rows] != high), axis=0)
     two_values = ~over_processes(inside).any(0)
-    ranges = high - low
+    ranges, size = high - low, np.maximum(np.abs(low), np.abs(high))
     varies = ranges > 0
     asked = varies & ~two_values
     with np.errstate(over="ignore", invalid="ignore"):
         mean, deviation = moments(x, weights)
     if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
         return 0.0, 1.0  # numbers whose squares cannot be added: the run says so itself
+    shared = np.zeros(x.shape[1], bool)
+    centre, scale, spread = np.zeros(x.shape[1]), np.ones(x.shape[1]), 0.0
     if not by_column or share_a_unit(ranges[asked]):
         like = asked if asked.any() else varies
-        squares = (mean**2 + deviation**2)[like] if asked.any() else ranges[like] ** 2
-        return 0.0, (float(np.sqrt(np.mean(squares))) if like.any() else 0.0) or 1.0
+        spread = _rms(deviation[like])
+        shared = ~varies | (_fits(ranges, ranges[like]) if like.any() else varies)
+        far = varies & shared & (np.abs(mean) > FAR * spread)
+        about = np.hypot(np.where(far & by_column, 0, mean), deviation)
+        one = (_rms((about if asked.any() else ranges)[like]) if like.any() else 0.0) or 1.0
+        if not by_column:
+            return 0.0, max(one, size.max() / LARGE)
+        centre[far], scale[shared] = mean[far], one
     codes = two_values & (low == 0) & (high == 1)
-    own = varies & (deviation > 0) & ~codes
-    return np.where(own, mean, 0.0), np.where(own, deviation, 1.0)
+    own = varies & ~shared & (deviation > 0) & ~codes
+    centre[own], scale[own] = mean[own], deviation[own]
+    constant = ~varies & (size > FAR * spread)
+    scale[constant] = size[constant]
+    if shared.all() and not constant.any() and not far.any():
+        return 0.0, one
+    return centre, scale
+
+
+def _rms(v: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(v**2))) if v.size else 0.0
+
+
+def _fits(ranges: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Which of these ranges may have the unit of columns whose ranges are `others`."""
+    median = np.quantile(others, 0.5, method="lower")  # of two columns the narrower
+    return (ranges <= WIDE * median) & (ranges * NARROW >= median)
 
 
 def share_a_unit(ranges: np.ndarray) -> bool:
     """Whether columns of these ranges may have one unit; see the module."""
-    if len(ranges) < 2:
-        return True
-    median = np.quantile(ranges, 0.5, method="lower")  # of two columns the narrower
-    return bool(ranges.max() <= WIDE * median and ranges.min() * NARROW >= median)
+    return len(ranges) < 2 or bool(_fits(ranges, ranges).all())
 
 
 def moments(x: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

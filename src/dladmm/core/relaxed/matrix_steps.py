@@ -169,7 +169,7 @@ def _length(
     size = inner(direction, direction)
     bent = squares + ridge * size
     t = xp.where(bent > slope, slope / xp.where(bent > 0, bent, 1), 1) * scale
-    moved = t**2 * size
+    moved = inner(t * direction, t * direction)  # |direction|^2 alone may overflow
     none = np.zeros((), np.int32)
     return t, Step(xp.sum(moved), least(xp.broadcast_to(c * d, moved.shape), moved), none, none)
 
