@@ -35,6 +35,7 @@ from dladmm.terms.losses import Loss
 WIDE, NARROW = 10.0, 1000.0
 FAR = 3.0
 LARGE = 1e30
+LEAST = 1e-150  # of a scale: nothing can be divided by less
 
 
 @dataclass(frozen=True)
@@ -180,9 +181,9 @@ def input_units(
             return 0.0, max(one, size.max() / LARGE)
         centre[far], scale[shared] = mean[far], one
     codes = two_values & (low == 0) & (high == 1)
-    own = varies & ~shared & (deviation > 0) & ~codes
+    own = varies & ~shared & (deviation > LEAST) & ~codes
     centre[own], scale[own] = mean[own], deviation[own]
-    constant = ~varies & (size > FAR * spread)
+    constant = ~varies & (size > max(FAR * spread, LEAST))
     scale[constant] = size[constant]
     if shared.all() and not constant.any() and not far.any():
         return 0.0, one
