@@ -235,6 +235,7 @@ def test_a_checkpoint_whose_records_are_no_run_s_is_refused():
     text = json.loads(json.loads(record_file(kept_run()).read_text())["text"])
     for path, new in (
         (("plain", "rows"), "a"),
+        (("plain", "rows"), [{}] * 4),  # found: KeyError: 'seconds'
         (("plain", "more"), 1),
         (("plain", "iteration"), 3),
     ):
@@ -261,3 +262,10 @@ def test_a_constant_column_as_large_as_numbers_get_is_trained_on():
         warnings.simplefilter("ignore")
         case = (DLADMMClassifier, how, x, np.array([1, 1, 1, 0, 0]), None)
         assert estimators(case) == "max_iter"
+
+
+def test_inputs_whose_squares_overflow_are_refused():
+    """Found: predictions of infinity."""
+    x = np.array([[1.7e308], [-0.13], [0.64], [0.1], [-0.54]])
+    with pytest.raises(ValueError, match=r"X has values up to 1.7e\+308, whose squares"):
+        DLADMMRegressor((), loss="huber", init="paper").fit(x, np.arange(5.0))

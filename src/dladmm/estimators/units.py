@@ -128,11 +128,15 @@ def learned(
     with np.errstate(over="ignore", invalid="ignore"):
         y_centre, y_scale, of_units = loss.standardised(*targets_of_all(y, weights))
     if not (np.isfinite(y_centre).all() and np.isfinite(y_scale).all()):
-        raise ValueError(
-            f"y has values up to {np.abs(y).max():.3g}, whose squares cannot be added; expected it"
-            " in a larger unit"
-        )
+        raise _without_squares("y", np.abs(y).max())
     return Units(centre, scale, y_centre, y_scale, of_units)
+
+
+def _without_squares(name: str, size: float) -> ValueError:
+    return ValueError(
+        f"{name} has values up to {size:.3g}, whose squares cannot be added; expected it in a"
+        " larger unit"
+    )
 
 
 def of_marked_steps(x: np.ndarray, weights: np.ndarray | None, shape: tuple[int, ...]) -> Any:
@@ -167,7 +171,7 @@ def input_units(
     with np.errstate(over="ignore", invalid="ignore"):
         mean, deviation = moments(x, weights)
     if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
-        return 0.0, 1.0  # numbers whose squares cannot be added: the run says so itself
+        raise _without_squares("X", size.max())
     shared = np.zeros(x.shape[1], bool)
     centre, scale, spread = np.zeros(x.shape[1]), np.ones(x.shape[1]), 0.0
     if not by_column or share_a_unit(ranges[asked]):

@@ -9,6 +9,9 @@ from dladmm.core.snapshot import Snapshot
 from dladmm.engine import trees
 from dladmm.engine.arrays import Array, bit_pattern, from_bit_pattern, is_jax, load_jax
 
+# What the record of an iteration has by every method.
+RECORDED = {"lagrangian", "risk", "residual", "change", "gap", "seconds"}
+
 
 def flat(snapshot: Snapshot) -> dict[str, Array]:
     """Every array under a name of its own. Eight-byte numbers go as pairs of four bytes: the
@@ -68,6 +71,7 @@ def check_plain(plain: Mapping[str, Any], like: Mapping[str, Any], step: int) ->
         if name not in plain or not is_like(plain[name], one):
             raise ValueError(f"its records have no valid {name}")
     alike = len({tuple(row) for row in plain["rows"]}) < 2
+    alike = alike and all(set(row) >= RECORDED for row in plain["rows"])
     if set(plain) != set(like) or set(plain["penalty"]) != set(like["penalty"]) or not alike:
         raise ValueError("its records are not those of a run")
     if plain["iteration"] != step:
