@@ -12,7 +12,7 @@ from tolerances import EXACT_STEP, LAGRANGIAN_RISE, LEMMA2
 from dladmm import Options, Problem, solve
 from dladmm.core.data import make_data
 from dladmm.core.initial import initial_params
-from dladmm.core.relaxed import over_relaxation, sweep
+from dladmm.core.relaxed import over_relaxation
 from dladmm.core.relaxed.lagrangian import Sums, from_sums, lagrangian
 from dladmm.core.relaxed.state import state_from_params
 from dladmm.core.relaxed.step_rules import Matrix, SweepOptions
@@ -103,30 +103,10 @@ def run(**options):
 
 
 def test_without_the_safeguard_the_lagrangian_rises(monkeypatch):
-    honest = over_relaxation.lagrangian
     rule = Matrix(reach=6.0)
     assert run(step_rule=rule).certificate.rises == 0
-    seen = []
-
-    def lower_ahead(*given):
-        """The first of two points, which is the one ahead, looks lower than it is."""
-        seen.append(None)
-        parts = honest(*given)
-        return parts._replace(value=parts.value - 1e9) if len(seen) % 2 else parts
-
-    monkeypatch.setattr(over_relaxation, "lagrangian", lower_ahead)
-    monkeypatch.setattr(sweep, "over_relaxed", _measured_honestly(honest))
+    monkeypatch.setattr(over_relaxation, "is_lower", lambda *given: np.True_)
     assert run(step_rule=rule, max_recoveries=0).certificate.rises > 0
-
-
-def _measured_honestly(honest):
-    chosen = over_relaxation.over_relaxed
-
-    def over_relaxed(problem, reach, data, before, after, rho, nu):
-        state, _ = chosen(problem, reach, data, before, after, rho, nu)
-        return state, honest(problem, data, state, rho, nu)
-
-    return over_relaxed
 
 
 def test_zeros_and_constraints_are_not_left():

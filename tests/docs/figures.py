@@ -300,6 +300,7 @@ def reproduce(record):
     yield f"Adadelta with {both('fig5', 'adadelta best')}"
     yield f"Restored sweeps have {both('fig5', 'restored', 4)} after 30"
     yield f"ends with {both('fig6', 'dladmm text')} (`fig6.json`"
+    yield f"in test after twelve, and ends with {both('fig6', 'dladmm matrix')}"
     yield f"Adam ends with {both('fig6', 'adam paper')}"
     yield f"Adagrad with {both('fig6', 'adagrad paper')}"
     yield f"Adagrad ends with {both('fig6', 'adagrad best')}"
