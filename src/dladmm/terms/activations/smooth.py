@@ -94,7 +94,7 @@ class Smooth(Activation):
 
     def _newton(self, m: Array, a: Array, z: Array, max_iter: int = 60) -> Array:
         """A local minimiser from the start z; a step that does not descend is halved, not taken."""
-        tol = 4 * np.finfo(m.dtype).eps
+        near = (4 * np.finfo(m.dtype).eps) ** 0.5  # the next step's error is the square of it
 
         def model(z: Array) -> tuple[Array, Array, Array]:
             f, slope = self.function(z), self._derivative(z)
@@ -107,7 +107,7 @@ class Smooth(Activation):
 
         def unfinished(carry: Any) -> Array:
             k, z, _, direction, scale = carry
-            moving = xp.abs(direction) > tol * (1 + xp.abs(z))
+            moving = xp.abs(direction) > near * (1 + xp.abs(z))
             return (k < max_iter) & xp.any(moving & (scale > 1e-6))
 
         def advance(carry: Any) -> Any:
@@ -127,7 +127,7 @@ class Smooth(Activation):
         start = (np.zeros((), np.int32), z, cost, direction, xp.ones_like(z))
         _, z, _, direction, _ = repeat_while(unfinished, advance, start)
         # Costs agree to rounding before z does: a last small step is taken on the gradient alone.
-        return xp.where(xp.abs(direction) < tol**0.5 * (1 + xp.abs(z)), z + direction, z)
+        return xp.where(xp.abs(direction) <= near * (1 + xp.abs(z)), z + direction, z)
 
     def slopes(self, z: Array) -> tuple[Array, Array]:
         slope = self._derivative(z)
