@@ -322,9 +322,11 @@ def measured(trial, train, scored, seed):
     chosen = SETTINGS | trial.options
     run = {"max_iter": ITERATIONS, "tol": None, "evaluate_every": 10, "dtype": "float32"}
     options = Options(method="trial", seed=seed, **run, **chosen)
-    methods.METHODS["trial"] = lambda problem, options: trial.kind(
-        problem, SweepOptions(step_rule(options.step_rule), options.zl_solver)
-    )
+
+    def build(problem, options):
+        return trial.kind(problem, SweepOptions(step_rule(options.step_rule), options.zl_solver))
+
+    methods.METHODS["trial"] = methods.Kind(build, own_options=("step_rule",))
     result = solve(problem, *train, options=options)
     network = result.params
     return {

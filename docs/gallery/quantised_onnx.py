@@ -35,3 +35,4 @@ for panel, (name, activation) in zip(axes, activations.items()):
     panel.set(
         title=f"{name}: {model.score(X_test, y_test):.1%}", xlabel="hidden values", yscale="log"
     )
+    panel.set_ylim(0.5, 1e5)
