@@ -29,6 +29,24 @@ def networks(record):
     ours, theirs = (epoch_seconds(races["mnist", "lenet"], name) for name in COLUMNS[:2])
     yield f"An epoch of `lenet` takes us {ours:.1f} s"
     yield f"and PyTorch {theirs:.1f} s"
+    yield whole_grid("MNIST-1D", record("race-cnn-small-mnist1d.json"))
+
+
+def whole_grid(words, race):
+    """A race of Adam by JAX and PyTorch over rates and batches: ours, the fastest of the others,
+    and the one with the fewest epochs."""
+    ours, *others = race["table"]
+    arrived = [row for row in others if row["seconds"] is not None]
+    assert ours["ours"]
+    fastest, fewest = (min(arrived, key=lambda row: row[key]) for key in ("seconds", "iteration"))
+    cells = [
+        f"{row['iteration']:.1f} epochs, {row['seconds']:.2f} s" for row in (ours, fastest, fewest)
+    ]
+    names = [f" ({row['racer']})" for row in (fastest, fewest)]
+    return (
+        f"| {words} {ours['target']:.1%}, `{race['network']}` | {cells[0]} | {cells[1]}{names[0]} |"
+        f" {cells[2]}{names[1]} |"
+    )
 
 
 def network_cell(race, column):
