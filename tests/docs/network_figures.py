@@ -30,6 +30,7 @@ def networks(record):
     yield f"An epoch of `lenet` takes us {ours:.1f} s"
     yield f"and PyTorch {theirs:.1f} s"
     yield whole_grid("MNIST-1D", record("race-cnn-small-mnist1d.json"))
+    yield whole_grid("CIFAR-10 (JPEG)", record("race-cnn-small-cifar10-jpeg.json"))
 
 
 def whole_grid(words, race):
