@@ -155,43 +155,76 @@ def is_on_disk(x: Any) -> bool:
     return x is not None
 
 
-def input_units(
-    x: np.ndarray, weights: np.ndarray | None, by_column: bool = True
-) -> tuple[Any, Any]:
-    """(centre, scale) of the inputs: one number each, or one for each column where allowed."""
+@dataclass(frozen=True)
+class _Columns:
+    """What the rule about units asks of each column."""
+
+    low: np.ndarray
+    high: np.ndarray
+    mean: np.ndarray
+    deviation: np.ndarray
+    two_values: np.ndarray  # or one
+
+    @property
+    def ranges(self) -> np.ndarray:
+        return self.high - self.low
+
+    @property
+    def size(self) -> np.ndarray:
+        return np.maximum(np.abs(self.low), np.abs(self.high))
+
+    @property
+    def varies(self) -> np.ndarray:
+        return self.ranges > 0
+
+    @property
+    def asked(self) -> np.ndarray:
+        """Whether it has a say in which unit columns share."""
+        return self.varies & ~self.two_values
+
+    @property
+    def codes(self) -> np.ndarray:
+        return self.two_values & (self.low == 0) & (self.high == 1)
+
+
+def _columns(x: np.ndarray, weights: np.ndarray | None) -> _Columns:
     low = over_processes(x.min(axis=0).astype(np.float64)).min(0)
     high = over_processes(x.max(axis=0).astype(np.float64)).max(0)
     inside = np.zeros(x.shape[1], bool)
     for rows in _blocks(x):
         inside |= np.any((x[rows] != low) & (x[rows] != high), axis=0)
     two_values = ~over_processes(inside).any(0)
-    ranges, size = high - low, np.maximum(np.abs(low), np.abs(high))
-    varies = ranges > 0
-    asked = varies & ~two_values
     with np.errstate(over="ignore", invalid="ignore"):
         mean, deviation = moments(x, weights)
-    if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
-        raise _without_squares("X", size.max())
-    shared = np.zeros(x.shape[1], bool)
-    centre, scale, spread = np.zeros(x.shape[1]), np.ones(x.shape[1]), 0.0
-    if not by_column or share_a_unit(ranges[asked]):
-        like = asked if asked.any() else varies
-        spread = _rms(deviation[like])
-        shared = ~varies | (_fits(ranges, ranges[like]) if like.any() else varies)
-        far = varies & shared & (np.abs(mean) > FAR * spread)
-        about = np.hypot(np.where(far & by_column, 0, mean), deviation)
-        one = (_rms((about if asked.any() else ranges)[like]) if like.any() else 0.0) or 1.0
-        if not by_column:
-            return 0.0, max(one, size.max() / LARGE)
-        centre[far], scale[shared] = mean[far], one
-    codes = two_values & (low == 0) & (high == 1)
-    own = varies & ~shared & (deviation > LEAST) & ~codes
-    centre[own], scale[own] = mean[own], deviation[own]
-    constant = ~varies & (size > max(FAR * spread, LEAST))
-    scale[constant] = size[constant]
-    if shared.all() and not constant.any() and not far.any():
+    columns = _Columns(low, high, mean, deviation, np.asarray(two_values))
+    if not (np.isfinite(columns.mean).all() and np.isfinite(columns.deviation).all()):
+        raise _without_squares("X", columns.size.max())
+    return columns
+
+
+def input_units(
+    x: np.ndarray, weights: np.ndarray | None, by_column: bool = True
+) -> tuple[Any, Any]:
+    """(centre, scale) of the inputs: one number each, or one for each column where allowed."""
+    of = _columns(x, weights)
+    shared = far = np.zeros(x.shape[1], bool)
+    one, spread = 1.0, 0.0
+    if not by_column or share_a_unit(of.ranges[of.asked]):
+        like = of.asked if of.asked.any() else of.varies
+        spread = _rms(of.deviation[like])
+        shared = ~of.varies | (_fits(of.ranges, of.ranges[like]) if like.any() else of.varies)
+        far = of.varies & shared & (np.abs(of.mean) > FAR * spread) & by_column
+        about = np.hypot(np.where(far, 0, of.mean), of.deviation)
+        one = _rms((about if of.asked.any() else of.ranges)[like]) or 1.0
+    if not by_column:
+        return 0.0, max(one, of.size.max() / LARGE)
+    own = of.varies & ~shared & (of.deviation > LEAST) & ~of.codes
+    constant = ~of.varies & (of.size > max(FAR * spread, LEAST))
+    if shared.all() and not (far | constant).any():
         return 0.0, one
-    return centre, scale
+    scales = (of.size, of.deviation, one)
+    scale = np.select([constant, own, shared], scales, 1.0)  # the first that applies
+    return np.where(far | own, of.mean, 0.0), scale
 
 
 def _rms(v: np.ndarray) -> float:
