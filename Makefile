@@ -32,12 +32,15 @@ demo: $(VENV)/ready
 test: $(VENV)/ready
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow'
 
+# A third worker, since many of these wait for processes that they have stopped or slowed down.
 test-slow: $(VENV)/ready
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m slow
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m 'slow and not optimised'
 
-# What `make test` compiles quickly, compiled as for users: every term and method against NumPy.
+# What the other tests compile quickly, compiled as for users: every term and method against NumPy,
+# and what README, docs and the gallery show.
 test-optimised: $(VENV)/ready
-	XLA_FLAGS= $(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow' tests/core/test_engines.py
+	XLA_FLAGS= $(BIN)/python -m pytest -n 2 --dist worksteal -m 'optimised or not slow' \
+	  tests/docs/test_gallery.py tests/docs/test_snippets.py tests/core/test_engines.py
 
 # 10,000 random cases; interrupted, it goes on where it was. CASES=50000 makes more.
 CASES ?= 10000

@@ -104,6 +104,7 @@ def test_a_page_that_shows_another_figure_is_noticed():
     assert differing(page, f"one more\n{page}", alike=False) != []
 
 
+@pytest.mark.optimised  # what trains convolutions takes ten times as long otherwise
 @pytest.mark.slow
 @pytest.mark.float32
 @pytest.mark.parametrize("name", SCRIPTS)

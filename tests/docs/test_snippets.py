@@ -60,6 +60,7 @@ def iris(tmp_path):
     return tmp_path
 
 
+@pytest.mark.optimised  # as whoever copies them has it
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("page", PAGES)

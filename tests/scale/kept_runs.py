@@ -1,16 +1,8 @@
-"""Runs with checkpoints, in processes of their own, to be killed: see test_checkpoints.py.
-
-`serve` imports everything once and forks a process for each run it reads from standard input, one
-JSON object per line: a fork has no JAX backend yet, so each run starts as if it were new.
-"""
-
-import json
-import os
-import sys
+"""Runs with checkpoints, in processes of their own, to be killed: see test_checkpoints.py."""
 
 
-def run(folder, method, out, every=3, iterations=15, devices=None, slow=0.0, largest_file=None):
-    """A run with checkpoints; what it ended with goes to `out` as text, bit for bit."""
+def run(folder, method, every=3, iterations=15, devices=None, slow=0.0, largest_file=None):
+    """A run with checkpoints: what it ended with as text, bit for bit."""
     import resource
     import time
 
@@ -41,38 +33,9 @@ def run(folder, method, out, every=3, iterations=15, devices=None, slow=0.0, lar
     resource.setrlimit(resource.RLIMIT_FSIZE, free)
     history = {name: v for name, v in result.history.items() if name != "seconds"}
     network = [np.asarray(v).tobytes().hex() for v in jax.tree.leaves(result.params)]
-    told = {
+    return {
         "history": {name: [float(k).hex() for k in v] for name, v in history.items()},
         "network": network,
         "resumed_from": result.resumed_from,
         "said": said,
     }
-    with open(f"{out}.part", "w") as file:
-        json.dump(told, file)
-    os.replace(f"{out}.part", out)
-
-
-def serve():
-    import orbax.checkpoint  # noqa: F401
-
-    import dladmm.core.solve
-    import dladmm.io.checkpoints  # noqa: F401
-
-    print("ready", flush=True)
-    for line in sys.stdin:
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                run(**json.loads(line))
-                code = 0
-            finally:
-                sys.stderr.flush()
-                os._exit(code)
-        print(child, flush=True)
-        _, status = os.waitpid(child, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
-
-
-if __name__ == "__main__":
-    serve()

@@ -1,12 +1,7 @@
-"""Runs with layers in groups, in processes of their own, as runs.py has those of samples.
-
-Called with a name and JSON settings; prints one JSON object.
-"""
+"""Runs with layers in groups, in processes of their own, as runs.py has those of samples."""
 
 import hashlib
-import json
 import re
-import sys
 from contextlib import ExitStack
 from unittest import mock
 
@@ -170,8 +165,3 @@ def accuracies(messages, seeds):
         return float(setup.on_test(network).accuracy)
 
     return {kind: np.mean([accuracy(kind, seed) for seed in range(seeds)]) for kind in messages}
-
-
-if __name__ == "__main__":
-    settings = json.loads(sys.argv[2])
-    print(json.dumps(globals()[sys.argv[1]](**settings)))

@@ -1,12 +1,10 @@
 """Runs on several devices, in processes of their own: a process has its devices from its start.
 
-Called with a name and JSON settings; prints one JSON object. `on_devices` needs XLA_FLAGS with four
-host devices, `as_process` the coordinator's address, the number of processes and its own.
+Called by forks.py with settings that were JSON, and so is what they return. `on_devices` needs four
+devices, `as_process` the coordinator's address, the number of processes and its own.
 """
 
-import json
 import re
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -193,8 +191,3 @@ def found_collectives(text):
             entries = np.prod([int(side) for side in sides.split(",") if side], dtype=int)
             size += WIDTHS[name] * int(entries)
     return sorted(kinds), size
-
-
-if __name__ == "__main__":
-    settings = json.loads(sys.argv[2])
-    print(json.dumps(globals()[sys.argv[1]](**settings)))

@@ -6,21 +6,12 @@ being written, which is seen by orbax's temporary folder being there when the pr
 
 import fcntl
 import gc
-import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import threading
-import time
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 import jax
 import numpy as np
-import psutil
 import pytest
 from runs import problem_and_rows
 from sklearn.base import clone
@@ -28,9 +19,7 @@ from sklearn.base import clone
 from dladmm import Checkpoints, DLADMMClassifier, Options, solve
 from dladmm.core.snapshot import Snapshot, differences, rows_digest
 
-RUNS = Path(__file__).with_name("kept_runs.py")
 KILLS = 20
-LIMIT_SECONDS = 300  # for a run of a second
 # Of what orbax leaves behind when a file is missing: callbacks of a loop it has closed.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
@@ -42,96 +31,44 @@ def what_orbax_left_behind():
     gc.collect()
 
 
-class Server:
-    """Runs of kept_runs.py, one after the other."""
-
-    def __init__(self, cache):
-        environment = os.environ | {"JAX_PLATFORMS": "cpu", "JAX_COMPILATION_CACHE_DIR": str(cache)}
-        environment |= {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
-        self.process = subprocess.Popen(
-            [sys.executable, str(RUNS)],
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        assert self._line() == "ready\n"
-
-    def _line(self):
-        """What it says next; a run that hangs is ended, and the test with it."""
-        limit = threading.Timer(LIMIT_SECONDS, os.killpg, (self.process.pid, signal.SIGKILL))
-        limit.start()
-        try:
-            return self.process.stdout.readline()
-        finally:
-            limit.cancel()
-
-    def start(self, **settings):
-        """The process id of a run."""
-        self.process.stdin.write(json.dumps(settings) + "\n")
-        self.process.stdin.flush()
-        return int(self._line())
-
-    def wait(self):
-        """The exit code of the run."""
-        return int(self._line())
-
-    def kill(self, process, happened):
-        """SIGKILL this run once something has happened; False where it had ended before."""
-        wait_for(lambda: happened() or not psutil.pid_exists(process))
-        with suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
-        return self.wait() == -signal.SIGKILL
-
-    def close(self):
-        self.process.communicate()
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    server = Server(tmp_path_factory.mktemp("programs"))
-    yield server
-    server.close()
-
-
 def being_written(folder):
     return any("tmp" in path.name for path in folder.iterdir()) if folder.exists() else False
 
 
-def bits(file):
-    told = json.loads(file.read_text())
+def bits(told):
     return told["history"], told["network"]
+
+
+def finished(server, **settings):
+    """What a run ended with that nobody killed."""
+    return server.result(server.start("kept_runs", "run", **settings))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["dladmm", "restored", "batches"])
 def test_a_killed_run_goes_on_to_the_same_bits(server, tmp_path, method):
     random = np.random.default_rng(len(method))
-    undisturbed = tmp_path / "undisturbed.json"
     shared = {"method": method, "slow": 0.02}
-    server.start(folder=str(tmp_path / "whole"), out=str(undisturbed), **shared)
-    assert server.wait() == 0
+    undisturbed = finished(server, folder=str(tmp_path / "whole"), **shared)
     # Restored sweeps carry most of the kills; the other methods share the code that keeps them.
     kills = KILLS - 8 if method == "restored" else 4
     done = inside = 0
     for attempt in range(3 * kills):
-        folder, out = tmp_path / f"run-{attempt}", tmp_path / f"{attempt}.json"
+        folder = tmp_path / f"run-{attempt}"
         in_a_write = done % 2 == 0  # then also in the very first one
         wanted = 3 * int(random.integers(0 if in_a_write else 1, 4))
 
         def moment(folder=folder, in_a_write=in_a_write, wanted=wanted):
             return last_kept(folder) >= wanted and (not in_a_write or being_written(folder))
 
-        process = server.start(folder=str(folder), out=str(out), **shared)
-        if not server.kill(process, moment):
+        run = server.start("kept_runs", "run", folder=str(folder), **shared)
+        if not server.kill(run, moment):
             continue  # on a busy machine a run may end before it is killed
         done += 1
         inside += being_written(folder)
-        server.start(folder=str(folder), out=str(out), **shared)
-        assert server.wait() == 0
-        assert json.loads(out.read_text())["resumed_from"] >= wanted
-        assert bits(out) == bits(undisturbed)
+        resumed = finished(server, folder=str(folder), **shared)
+        assert resumed["resumed_from"] >= wanted
+        assert bits(resumed) == bits(undisturbed)
         if done == kills:
             break
     assert done == kills
@@ -144,13 +81,6 @@ def kept_in(folder):
 
 def last_kept(folder):
     return max(kept_in(folder), default=0)
-
-
-def wait_for(happened, seconds=60):
-    end = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.001)
 
 
 def options(**more):
@@ -282,11 +212,10 @@ def test_a_folder_with_checkpoints_is_refused_unless_the_run_goes_on(kept):
 def test_a_disk_that_takes_no_more_costs_the_checkpoints_and_not_the_run(server, tmp_path):
     """The kernel refuses to write beyond a size, as it does where the disk is full."""
     shared = {"method": "dladmm", "every": 6}
-    for name, limit in (("free", None), ("full", 2000)):
-        out = tmp_path / f"{name}.json"
-        server.start(folder=str(tmp_path / name), out=str(out), largest_file=limit, **shared)
-        assert server.wait() == 0
-    free, full = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("free", "full"))
+    free, full = (
+        finished(server, folder=str(tmp_path / name), largest_file=limit, **shared)
+        for name, limit in (("free", None), ("full", 2000))
+    )
     assert (free["said"], len(full["said"])) == ([], 2)
     assert all("could not be written" in text for text in full["said"])
     assert (kept_in(tmp_path / "free"), kept_in(tmp_path / "full")) == ([6, 12], [])

@@ -1,14 +1,7 @@
 """One algorithm on one device and on many: the same losses, and nothing but all-reduces."""
 
 import itertools
-import json
-import os
-import socket
-import subprocess
-import sys
-from pathlib import Path
 from types import SimpleNamespace
-from unittest import mock
 
 import jax
 import pytest
@@ -18,53 +11,22 @@ from dladmm import Options
 from dladmm.core.methods import method_for
 from dladmm.engine import devices
 
-RUNS = Path(__file__).with_name("runs.py")
 DEVICES = (1, 2, 4)  # against None: no mesh at all
 SCALARS = 60  # at most, that an iteration adds up besides what `exchanged_bytes` counts
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4}  # relative, of the loss after 50 iterations
 
 
-@pytest.fixture(scope="module", autouse=True)
-def programs(tmp_path_factory):
-    """Programs that one test has compiled serve the next; the flags are the same, as they must be.
-
-    Of several processes only the first one writes, and tests of one file run one after the other.
-    """
-    cache = {
-        "JAX_COMPILATION_CACHE_DIR": str(tmp_path_factory.mktemp("programs")),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-    }
-    with mock.patch.dict(os.environ, cache):
-        yield
-
-
-def start(name, devices=4, **settings):
-    flags = (
-        f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={devices}"
-        " --xla_cpu_collective_call_terminate_timeout_seconds=600"  # two cores may be busy
-    )
-    environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
-    command = [sys.executable, str(RUNS), name, json.dumps(settings)]
-    return subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-
-
-def result(process):
-    try:
-        out, err = process.communicate(timeout=600)
-    finally:
-        process.kill()
-    assert process.returncode == 0, err[-4000:]
-    return json.loads(out.splitlines()[-1])
+def found_by(server, name, devices=4, **settings):
+    """The result of a function of runs.py, on so many devices of a process of its own."""
+    return server.result(server.start("runs", name, devices, **settings))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", [*METHODS, "evidence"])
 @pytest.mark.parametrize("dtype", TOLERANCE)
-def test_many_devices_give_the_loss_of_one(method, dtype):
+def test_many_devices_give_the_loss_of_one(server, method, dtype):
     cases = [{"method": method, "dtype": dtype, "devices": count} for count in (None, *DEVICES)]
-    one, *others = result(start("on_devices", cases=cases))
+    one, *others = found_by(server, "on_devices", cases=cases)
     assert one[-1] < one[0]
     for many in others:
         assert len(one) == len(many) == 50
@@ -82,9 +44,9 @@ ON_GRAPHS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("method", "network", "dtype"), ON_GRAPHS)
-def test_many_devices_give_the_loss_of_one_on_graphs(method, network, dtype):
+def test_many_devices_give_the_loss_of_one_on_graphs(server, method, network, dtype):
     case = {"method": method, "network": network, "dtype": dtype}
-    one, four = result(start("on_devices", cases=[case | {"devices": n} for n in (None, 4)]))
+    one, four = found_by(server, "on_devices", cases=[case | {"devices": n} for n in (None, 4)])
     # The paper's method lowers L_rho: the network's own loss may be higher after few iterations.
     assert abs(one[-1] - one[0]) > 0.01 * one[0]
     assert len(one) == len(four) == 50
@@ -93,29 +55,24 @@ def test_many_devices_give_the_loss_of_one_on_graphs(method, network, dtype):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("count", "network"), [(2, None), (3, None), (2, "masked")])
-def test_processes_give_the_loss_of_one_device(count, network):
+def test_processes_give_the_loss_of_one_device(server, count, network):
     methods = ("dladmm", "admm", "restored")  # batches are drawn from each process's own rows
     if network:
         methods = ("dladmm", "restored")
     kinds = [{"method": method, "dtype": dtype} for method in methods for dtype in TOLERANCE]
     cases = [case | {"network": network} for case in kinds]
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        coordinator = f"127.0.0.1:{free.getsockname()[1]}"
-    shared = {"coordinator": coordinator, "count": count, "cases": cases}
-    running = [start("as_process", 1, index=index, **shared) for index in range(count)]
-    found = [result(process) for process in running]
-    assert all(one == found[0] for one in found)
-    alone = result(start("on_devices", cases=[case | {"devices": None} for case in cases]))
-    for case, losses, expected in zip(cases, found[0], alone, strict=True):
+    found = server.as_processes("runs", count, cases=cases)
+    alone = found_by(server, "on_devices", cases=[case | {"devices": None} for case in cases])
+    for case, losses, expected in zip(cases, found, alone, strict=True):
         assert losses[-1] == pytest.approx(expected[-1], rel=TOLERANCE[case["dtype"]])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("network", [None, "residual"])
-def test_a_run_goes_on_with_another_number_of_devices(network, tmp_path):
+def test_a_run_goes_on_with_another_number_of_devices(server, network, tmp_path):
     settings = {"folder": str(tmp_path / "run"), "method": "dladmm", "counts": [4, 2, 3, 1, 4]}
     settings["network"] = network
-    resumed_from, found, alone = result(start("moved", **settings))
+    resumed_from, found, alone = found_by(server, "moved", **settings)
     assert resumed_from == [0, 5, 15, 25, 35]  # the last one before each part's own end
     assert len(found) == len(alone) == 50
     assert found[-1] == pytest.approx(alone[-1], rel=TOLERANCE["float64"])
@@ -123,9 +80,9 @@ def test_a_run_goes_on_with_another_number_of_devices(network, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("network", [None, *GRAPHS])
-def test_only_all_reduces_cross_and_their_size_does_not_depend_on_the_samples(network):
+def test_only_all_reduces_cross_and_their_size_does_not_depend_on_the_samples(server, network):
     problem = problem_and_rows(network=network)[0]
-    of_methods = result(start("collectives", sizes=[20_011, 60_013], network=network))
+    of_methods = found_by(server, "collectives", sizes=[20_011, 60_013], network=network)
     for method, found in of_methods.items():
         (kinds, size), (kinds_of_more, size_of_more) = found
         assert kinds == kinds_of_more == ["all-reduce"]

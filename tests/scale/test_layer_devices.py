@@ -7,63 +7,29 @@ import math
 import os
 import shlex
 import signal
-import socket
 import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
-from unittest import mock
 
 import numpy as np
 import pytest
 from fits import HANGS_SECONDS, Fit
 from layer_runs import SIZES, exchanged
 from recount import LIPSCHITZ, differences, recounted
-from test_devices import result
 from test_launch import child
 
 from dladmm import Options, Problem, solve
 from dladmm.engine import devices
 from dladmm.engine.devices import make_mesh
 
-RUNS = Path(__file__).with_name("layer_runs.py")
 WITHIN = 1.01  # of the sequential sweep's L_rho
 SCALARS = 60  # at most, that an iteration adds up
 WEIGHTS = sum(n * (m + 1) for m, n in itertools.pairwise(SIZES))  # b among them
 
 
-@pytest.fixture(scope="module", autouse=True)
-def programs(tmp_path_factory):
-    """Programs that one test has compiled serve the next."""
-    cache = {
-        "JAX_COMPILATION_CACHE_DIR": str(tmp_path_factory.mktemp("programs")),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-    }
-    with mock.patch.dict(os.environ, cache):
-        yield
-
-
-def start(name, devices=3, **settings):
-    flags = (
-        f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={devices}"
-        " --xla_cpu_collective_call_terminate_timeout_seconds=600"  # two cores may be busy
-    )
-    environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
-    command = [sys.executable, str(RUNS), name, json.dumps(settings)]
-    return subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-
-
-def in_processes(count, cases, devices=1):
-    """What each process of a run has found, which must be the same."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        coordinator = f"127.0.0.1:{free.getsockname()[1]}"
-    shared = {"coordinator": coordinator, "count": count, "cases": cases}
-    running = [start("as_process", devices, index=index, **shared) for index in range(count)]
-    found = [result(process) for process in running]
-    assert all(one == found[0] for one in found)
-    return found[0]
+def found_by(server, name, devices=3, **settings):
+    """The result of a function of layer_runs.py, on so many devices of a process of its own."""
+    return server.result(server.start("layer_runs", name, devices, **settings))
 
 
 @pytest.mark.slow
@@ -77,8 +43,8 @@ def in_processes(count, cases, devices=1):
     ],
     ids=str,
 )
-def test_a_recount_of_the_certificate_agrees_exactly(options):
-    found = result(start("certified", devices=2, max_iter=20, **options))
+def test_a_recount_of_the_certificate_agrees_exactly(server, options):
+    found = found_by(server, "certified", devices=2, max_iter=20, **options)
     how = {"method": "dladmm", "dtype": "float64", "start": math.nan, "H": LIPSCHITZ["log_loss"]}
     again = recounted(found["history"], mass=found["mass"], **how)
     certificate = SimpleNamespace(**found["certificate"])
@@ -90,10 +56,10 @@ def test_a_recount_of_the_certificate_agrees_exactly(options):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", ["over-relaxed", "matrix", "closed-form"])
-def test_three_groups_never_raise_l_rho_and_reach_what_the_sweep_does(rule):
+def test_three_groups_never_raise_l_rho_and_reach_what_the_sweep_does(server, rule):
     many = {"step_rule": rule, "max_iter": 400, "layer_devices": 3}
     alone = {"step_rule": rule, "max_iter": 200, "engine": "jax"}
-    sequential, groups = result(start("on_devices", cases=[alone, many]))
+    sequential, groups = found_by(server, "on_devices", cases=[alone, many])
     assert groups["rises"] == 0
     assert groups["descent"] is True  # Property 2 in every iteration
     # A boundary moves once in an iteration, so that it takes more of them, but not twice as many.
@@ -104,13 +70,13 @@ def test_three_groups_never_raise_l_rho_and_reach_what_the_sweep_does(rule):
 
 
 @pytest.mark.slow
-def test_processes_give_the_bits_of_devices():
+def test_processes_give_the_bits_of_devices(server):
     cases = [
         {"max_iter": 200, "layer_devices": 3},
         {"max_iter": 30, "layer_devices": 3, "layer_messages": "8bit"},
     ]
-    together, few_bits = result(start("on_devices", cases=cases))
-    exact, rounded = in_processes(3, cases)
+    together, few_bits = found_by(server, "on_devices", cases=cases)
+    exact, rounded = server.as_processes("layer_runs", 3, cases=cases)
     assert exact["network"] == together["network"]
     assert exact["lagrangian"] == together["lagrangian"]
     assert exact["rises"] == rounded["rises"] == 0
@@ -118,26 +84,26 @@ def test_processes_give_the_bits_of_devices():
 
 
 @pytest.mark.slow
-def test_groups_spread_their_samples_over_devices_and_processes():
+def test_groups_spread_their_samples_over_devices_and_processes(server):
     """Two groups of two devices each, in one process and in four."""
     case = {"max_iter": 30, "layer_devices": 2}
-    (narrow,) = result(start("on_devices", cases=[case]))
-    (wide,) = result(start("on_devices", 4, cases=[case | {"devices": 4}]))
+    (narrow,) = found_by(server, "on_devices", cases=[case])
+    (wide,) = found_by(server, "on_devices", 4, cases=[case | {"devices": 4}])
     assert wide["lagrangian"][-1] == pytest.approx(narrow["lagrangian"][-1], rel=1e-9)
     assert wide["loss"][-1] == pytest.approx(narrow["loss"][-1], rel=1e-9)
-    (found,) = in_processes(4, [case])
+    (found,) = server.as_processes("layer_runs", 4, cases=[case])
     assert found["lagrangian"][-1] == pytest.approx(wide["lagrangian"][-1], rel=1e-9)
 
 
 @pytest.mark.slow
-def test_only_neighbours_exchange_and_the_bytes_are_those_of_the_formula():
+def test_only_neighbours_exchange_and_the_bytes_are_those_of_the_formula(server):
     cases = [
         {"groups": 3, "messages": messages, "n": n, "devices": devices, "gathers": gathers}
         for messages, gathers in (("exact", True), ("bfloat16", False), ("8bit", False))
         for n, devices in ((203, 3), (409, 3), (203, 6))
     ]
     sizes = {}
-    for case, found in zip(cases, result(start("exchanges", 6, cases=cases)), strict=True):
+    for case, found in zip(cases, found_by(server, "exchanges", 6, cases=cases), strict=True):
         up, down = found["found"]
         wide = case["devices"] // 3  # devices of one group are numbered one after the other
         neighbours = [(source, source + wide) for source in range(2 * wide)]
@@ -175,7 +141,7 @@ def test_what_goes_to_others_than_neighbours_is_seen():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("messages", ["exact", "8bit"])
-def test_a_run_goes_on_to_the_same_bits_and_with_other_groups(tmp_path, messages):
+def test_a_run_goes_on_to_the_same_bits_and_with_other_groups(server, tmp_path, messages):
     run = {"layer_messages": messages, "layer_devices": 3}
     parts = [run | {"folder": str(tmp_path / "run"), "max_iter": k} for k in (12, 20)]
     others = [{"layer_devices": 2}, {"layer_devices": None, "engine": "jax"}]
@@ -187,9 +153,8 @@ def test_a_run_goes_on_to_the_same_bits_and_with_other_groups(tmp_path, messages
             run | other | {"folder": str(tmp_path / f"{k}"), "max_iter": 20},
         )
     ]
-    whole, _, resumed, *rest = result(
-        start("on_devices", cases=[run | {"max_iter": 20}, *parts, *moved])
-    )
+    cases = [run | {"max_iter": 20}, *parts, *moved]
+    whole, _, resumed, *rest = found_by(server, "on_devices", cases=cases)
     assert resumed["resumed_from"] == 10
     assert resumed["network"] == whole["network"]
     assert resumed["lagrangian"] == whole["lagrangian"]
@@ -201,11 +166,11 @@ def test_a_run_goes_on_to_the_same_bits_and_with_other_groups(tmp_path, messages
 
 
 @pytest.mark.slow
-def test_processes_resume_what_devices_have_begun(tmp_path):
+def test_processes_resume_what_devices_have_begun(server, tmp_path):
     case = {"layer_devices": 3, "folder": str(tmp_path / "run")}
-    (whole,) = result(start("on_devices", cases=[{"layer_devices": 3, "max_iter": 20}]))
-    result(start("on_devices", cases=[case | {"max_iter": 12}]))
-    (resumed,) = in_processes(3, [case | {"max_iter": 20}])
+    (whole,) = found_by(server, "on_devices", cases=[{"layer_devices": 3, "max_iter": 20}])
+    found_by(server, "on_devices", cases=[case | {"max_iter": 12}])
+    (resumed,) = server.as_processes("layer_runs", 3, cases=[case | {"max_iter": 20}])
     assert resumed["resumed_from"] == 10
     assert resumed["network"] == whole["network"]
 
@@ -213,15 +178,20 @@ def test_processes_resume_what_devices_have_begun(tmp_path):
 GROUPS = ("--method", "dladmm", "--layer-devices", "3", "--hidden", "12,12,12,12", "--test-size", 0)
 
 
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory, programs):
+    fit = Fit(tmp_path_factory.mktemp("whole"), *GROUPS, count=3, seconds=0.0, keep=False)
+    assert fit.ended()[0] == 0
+    return fit
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("killed", [0, 1, 2])  # the last has the dual
-def test_a_killed_group_ends_the_others_and_the_run_goes_on_to_the_same_bits(tmp_path, killed):
-    (tmp_path / "whole").mkdir()
-    (tmp_path / "broken").mkdir()
-    whole = Fit(tmp_path / "whole", *GROUPS, count=3, seconds=0.0, keep=False)
-    assert whole.ended()[0] == 0
+def test_a_killed_group_ends_the_others_and_the_run_goes_on_to_the_same_bits(
+    tmp_path, undisturbed, killed
+):
     kept = ("--checkpoint", tmp_path / "run", "--checkpoint-every", "5")
-    fit = Fit(tmp_path / "broken", *GROUPS, *kept, count=3, seconds=0.1, keep=False)
+    fit = Fit(tmp_path, *GROUPS, *kept, count=3, seconds=0.1, keep=False)
     fit.wait_for_iterations(3 * 12)  # of three processes
     child(fit.process, killed).send_signal(signal.SIGKILL)
     code, _, err = fit.ended(HANGS_SECONDS)
@@ -231,7 +201,7 @@ def test_a_killed_group_ends_the_others_and_the_run_goes_on_to_the_same_bits(tmp
     code, out, err = dladmm(*command)
     assert code == 0, err
     assert json.loads(out)["resumed_from"] >= 5
-    assert fit.bits() == whole.bits()
+    assert fit.bits() == undisturbed.bits()
 
 
 def dladmm(*arguments):
@@ -242,8 +212,8 @@ def dladmm(*arguments):
 
 
 @pytest.mark.slow
-def test_eight_bits_cost_at_most_a_point_of_accuracy():
-    found = result(start("accuracies", messages=["exact", "8bit"], seeds=3))
+def test_eight_bits_cost_at_most_a_point_of_accuracy(server):
+    found = found_by(server, "accuracies", messages=["exact", "8bit"], seeds=3)
     assert found["8bit"] >= found["exact"] - 0.01
     assert found["exact"] > 0.85  # a control: there is something to lose
 

@@ -107,16 +107,31 @@ class Batches:
 
         step(state, group, count) -> (state, done) goes over the first `count` batches of a group,
         along whose arrays' first axis they are; when `done` is known, it reads the group no more.
+        Meanwhile the next group is gathered, that of the next part too: whoever looks at a part's
+        state waits for its last step, and then nothing would be under way.
         """
+        ends = [part * self.per_epoch // parts for part in range(1, parts + 1)]
         batches, stop = self.epoch(), 0
-        for part in range(1, parts + 1):
-            end = part * self.per_epoch // parts
+        ahead = self._gathered(batches, stop, ends)
+        for end in ends:
             while stop < end:
-                few = list(islice(batches, min(self.group, end - stop)))
-                lent = self._next_lent()
-                state, lent.done = step(state, self._lend(few, lent), np.int32(len(few)))
-                stop, self.seen = stop + len(few), self.seen + len(few)
+                group, count, lent = ahead
+                state, lent.done = step(state, group, np.int32(count))
+                stop, self.seen = stop + count, self.seen + count
+                ahead = self._gathered(batches, stop, ends)
             yield state
+
+    def _gathered(
+        self, batches: Iterator[tuple[np.ndarray, np.ndarray]], start: int, ends: list[int]
+    ) -> Any:
+        """The group that begins with batch `start`, how many batches it has, none of the next part,
+        and the arrays it lies in; None at the end of the epoch."""
+        end = next((end for end in ends if end > start), start)
+        few = list(islice(batches, min(self.group, end - start)))
+        if not few:
+            return None
+        lent = self._next_lent()
+        return self._lend(few, lent), len(few), lent
 
     def _next_lent(self) -> _Lent:
         """Arrays for the next group, once nothing reads them any more."""
