@@ -4,15 +4,19 @@ A second fit in one process, threads pinned alike, best of several, one after th
 the first fit's extra time is compilation and is reported beside it. Prints one JSON object.
 """
 
+import argparse
 import json
 import os
-import sys
 import time
 import warnings
 
-THREADS = sys.argv[1] if len(sys.argv) > 1 else "2"
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("--threads", type=int, default=2)
+parser.add_argument("--seeds", type=int, default=3, help="how many, from 0 on")
+parser.add_argument("--repeats", type=int, default=3, help="best of this many")
+GIVEN = parser.parse_args()
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NPROC"):
-    os.environ[variable] = THREADS  # before NumPy and JAX size their pools
+    os.environ[variable] = str(GIVEN.threads)  # before NumPy and JAX size their pools
 
 from sklearn.datasets import load_digits  # noqa: E402
 from sklearn.exceptions import ConvergenceWarning  # noqa: E402
@@ -22,15 +26,13 @@ from sklearn.neural_network import MLPClassifier  # noqa: E402
 from dladmm import DLADMMClassifier  # noqa: E402
 from dladmm.experiments.machine import describe_machine  # noqa: E402
 
-SEEDS = range(3)
-
 
 def main() -> None:
     warnings.simplefilter("ignore", ConvergenceWarning)
     X, y = load_digits(return_X_y=True)
     rows = []
     first = None
-    for seed in SEEDS:
+    for seed in range(GIVEN.seeds):
         X_train, X_test, y_train, y_test = train_test_split(
             X, y, test_size=0.25, stratify=y, random_state=seed
         )
@@ -40,7 +42,7 @@ def main() -> None:
                 DLADMMClassifier(random_state=seed).fit(X_train, y_train)
                 first = time.perf_counter() - began
             seconds = []
-            for _ in range(3):
+            for _ in range(GIVEN.repeats):
                 began = time.perf_counter()
                 model = make(random_state=seed).fit(X_train, y_train)
                 seconds.append(time.perf_counter() - began)
@@ -59,7 +61,7 @@ def main() -> None:
         "time_ratio": mean(ours, "seconds") / mean(theirs, "seconds"),
         "accuracy": {"dladmm": mean(ours, "test_accuracy"), "mlp": mean(theirs, "test_accuracy")},
         "compile_seconds": first - ours[0]["seconds"],
-        "threads": int(THREADS),
+        "threads": GIVEN.threads,
         "rows": rows,
         "machine": describe_machine(),
     }

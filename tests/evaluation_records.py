@@ -1,9 +1,11 @@
-"""Records of the paper's evaluation, made up: small, whole, and of known verdicts."""
+"""The paper's evaluation, small: on digits, and in records made up, whole and of known verdicts."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 
+from dladmm.data.datasets import load_dataset
+from dladmm.paper import reproduce as making
 from dladmm.paper import settings as paper
 from dladmm.paper.settings import Scale
 
@@ -26,6 +28,15 @@ MACHINE = {
     "numpy": "2", "optax": "0", "dladmm": "0", "date": "2026-01-01",
 }  # fmt: skip
 ITERATIONS = np.arange(1, SCALE.iterations + 1)
+
+
+def on_digits(monkeypatch):
+    """Whatever is reproduced: digits under the images' names, and few optimisers."""
+    one = load_dataset("digits")
+    monkeypatch.setattr(making, "_dataset", lambda name, folder: replace(one, name=name))
+    monkeypatch.setattr(paper, "GRIDS", {"sgd": (0.1, 1e30), "adam": (0.01, 0.03)})
+    for scale in ("QUICK", "FULL"):
+        monkeypatch.setattr(paper, scale, SCALE)
 
 
 def record(piece, runs):

@@ -64,8 +64,8 @@ def test_from_a_shell(monkeypatch):
     assert "mini-batch: restored grows as width^2.000" in ran.out
     assert "full batch: adam grows as width^2.000" in ran.out
     for wrong in (
-        ("--method", "admm"), ("--widths", "4,8"), ("--method", "restored", "--widths", "4"),
-        ("--repeats", "0"),
+        ("--method", "admm"), ("--widths", "4,4"), ("--method", "restored", "--widths", "4"),
+        ("--method", "restored", "--samples", "4,8"), ("--samples", "4"), ("--repeats", "0"),
     ):  # fmt: skip
         refused = run("bench", "growth", *wrong)
         assert (refused.code, refused.err.count("\n")) == (2, 1), refused.err

@@ -1,6 +1,6 @@
 """kfac-jax in a process of its own: what goes there, what comes back, and how it ends.
 
-kfac-jax itself needs an older JAX. A worker of a few lines of NumPy stands in for it; the real one
+kfac-jax itself needs an older JAX. `kfac_stand_in.py` stands in for its worker; the real one
 runs where the environment variable DLADMM_KFAC_PYTHON names an interpreter that has it.
 """
 
@@ -15,6 +15,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from kfac_stand_in import KFAC_STAND_IN
 
 from dladmm.bench import kfac as racer
 from dladmm.bench.racers import full_racers
@@ -23,26 +24,6 @@ from dladmm.experiments.baselines import loss_and_gradient, padded_data
 from dladmm.experiments.setup import Setup
 
 pytestmark = pytest.mark.float32
-
-# Gradient descent at a rate of 0.5, the two layers written out; a step says that it took k seconds.
-STAND_IN = """
-import json, sys
-import numpy as np
-folder = sys.argv[1]
-g = dict(np.load(folder + "/given.npz"))
-y = np.eye(g["b1"].size, dtype=np.float32)[g["labels"]]
-print(json.dumps({"ready": True}), flush=True)
-for k, _ in enumerate(sys.stdin, 1):
-    a = np.maximum(g["x"] @ g["W0"] + g["b0"], 0)
-    z = a @ g["W1"] + g["b1"]
-    e = np.exp(z - z.max(1, keepdims=True))
-    d = (e / e.sum(1, keepdims=True) - y) / len(y)
-    h = (d @ g["W1"].T) * (a > 0)
-    for name, step in {"W1": a.T @ d, "b1": d.sum(0), "W0": g["x"].T @ h, "b0": h.sum(0)}.items():
-        g[name] = g[name] - np.float32(0.5) * step
-    np.savez(folder + "/made.npz", **{name: g[name] for name in ("W0", "b0", "W1", "b1")})
-    print(json.dumps({"seconds": float(k)}), flush=True)
-"""
 
 
 def course(activation="relu"):
@@ -59,11 +40,8 @@ def start(setup, python=Path(sys.executable), damping=0.1):
 
 
 @pytest.fixture
-def stand_in(tmp_path, monkeypatch):
-    worker = tmp_path / "worker.py"
-    worker.write_text(STAND_IN)
-    monkeypatch.setattr(racer, "WORKER", worker)
-    return worker
+def stand_in(monkeypatch):
+    monkeypatch.setattr(racer, "WORKER", KFAC_STAND_IN)
 
 
 def test_weights_go_there_and_come_back_as_ours(stand_in):
@@ -93,8 +71,10 @@ def test_the_process_ends_with_its_trainer(stand_in, monkeypatch):
     assert not Path(child.args[3]).exists()  # its folder
 
 
-def test_what_does_not_run_is_refused_in_its_own_words(stand_in):
-    stand_in.write_text("import no_such_module_at_all")
+def test_what_does_not_run_is_refused_in_its_own_words(tmp_path, monkeypatch):
+    worker = tmp_path / "worker.py"
+    worker.write_text("import no_such_module_at_all")
+    monkeypatch.setattr(racer, "WORKER", worker)
     with pytest.raises(ValueError, match="No module named 'no_such_module_at_all'; expected"):
         next(start(course()))
     with pytest.raises(ValueError, match=r"nowhere/python cannot be started \(No such file"):

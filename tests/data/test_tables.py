@@ -266,6 +266,14 @@ def test_excel_without_its_extra_names_it(tmp_path, monkeypatch):
         read_table(tmp_path / "t.xlsx")
 
 
+def test_parquet_without_its_extra_names_it(tmp_path, monkeypatch):
+    pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "t.parquet")
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    for read in (read_table, lambda path: chunks_of(str(path), "a", None)):
+        with pytest.raises(ImportError, match=r"t\.parquet; pip install 'dladmm\[parquet\]'"):
+            read(tmp_path / "t.parquet")
+
+
 def test_missing_files_and_folders_are_refused(tmp_path):
     with pytest.raises(ValueError, match="does not exist"):
         read_table(tmp_path / "none.csv")

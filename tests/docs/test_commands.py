@@ -1,20 +1,20 @@
-"""Every command of README, CONTRIBUTING and docs: the program it names knows it, and it is run
-where that takes seconds. What is not run has its reason here.
+"""Every command of README, CONTRIBUTING and docs: the program it names knows it, and it is run,
+small where it would take minutes (`small_runs.py`). What is not run has its reason here.
 """
 
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 import tomllib
 from importlib.util import find_spec
 
 import numpy as np
+import pandas as pd
 import pytest
 import typer
 from pages import ANY_BLOCK, WITH_COMMANDS, all_commands
 from run_records import RESULTS, ROOT
+from small_runs import SMALL, assert_left, made_small, prepared, ran
 
 from dladmm.cli.app import app
 
@@ -86,15 +86,6 @@ NOT_RUN = {
     "pip install": "it is for the reader's environment; .ci/base-install installs the wheel in one",
     "dladmm --install-completion": "it writes to the user's shell; tests/cli/test_completion.py",
     "tensorboard": "a server that does not end; tests/callbacks/test_tracking.py reads its files",
-    "srun": "needs Slurm; tests/scale has its environment variables",
-    "dladmm fit flights.parquet": "needs a second machine; tests/scale has two processes on one",
-    "dladmm launch": "minutes, for three processes compile; tests/scale launches small ones",
-    "dladmm bench": "measurements of minutes to hours; tests/bench has them small",
-    "python benchmarks/": "a measurement of minutes",
-    "dladmm reproduce all": "minutes, quick, and hours; .ci/run has the quick one",
-    "dladmm reproduce fig5": "hours; .ci/run has it quick",
-    "dladmm compare mnist": "minutes; docs/models.md compares on digits",
-    "dladmm fit fashion-mnist": "a minute, and 60,000 images; tests/cli/test_fit_networks.py",
 }
 
 
@@ -108,9 +99,13 @@ def is_run(page, language, command):
 ALONE = sorted(one for one in SHOWN if one[0] not in WITH_COMMANDS and is_run(*one))
 
 
-def prepared(folder, page):
-    """What the commands of a page read."""
+def filled(folder, page, command):
+    """What a command of a page reads."""
     rng = np.random.default_rng(0)
+    if page.endswith("scale.md"):
+        rows = rng.normal(size=(60, 3))
+        frame = pd.DataFrame(rows, columns=["distance", "wind", "delay"])
+        frame.to_parquet(folder / "flights.parquet", row_group_size=20)
     if page.endswith("memory.md"):
         rows = rng.normal(size=(600, 3)).astype(np.float32)
         np.save(folder / "x.npy", rows)
@@ -128,27 +123,27 @@ def prepared(folder, page):
         shown = ANY_BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
         (network,) = (text for language, text in shown if language == "json")
         (folder / "network.json").write_text(network, encoding="utf-8")
-    if page.endswith("reproduce.md"):
+    if command.startswith("dladmm reproduce report"):
         shutil.copytree(RESULTS / "reproduce-quick", folder / "reproduced")
 
 
 @pytest.mark.slow
+@pytest.mark.float32
 @pytest.mark.parametrize(("page", "command"), [(page, command) for page, _, command in ALONE])
-def test_it_runs(page, command, tmp_path):
-    prepared(tmp_path, page)
-    words = shlex.split(command)
-    done = subprocess.run(
-        [sys.executable, "-m", *words], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / words[words.index("--out") + 1]).exists()
+def test_it_runs(page, command, tmp_path, monkeypatch, xla_flags):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XLA_FLAGS", xla_flags)
+    filled(tmp_path, page, command)
+    prepared(monkeypatch)
+    words = made_small(command)
+    assert_left(command, words, ran(words), tmp_path)
 
 
 def test_every_command_runs_somewhere_or_has_its_reason():
     neither = [one for one in SHOWN if not is_run(*one) and not one[2].startswith(tuple(NOT_RUN))]
     assert neither == []
     assert len(ALONE) >= 5
-    unused = [reason for reason in NOT_RUN if not any(c.startswith(reason) for *_, c in SHOWN)]
+    unused = [s for s in (*NOT_RUN, *SMALL) if not any(c.startswith(s) for *_, c in SHOWN)]
     assert unused == []
 
 
@@ -156,4 +151,12 @@ def test_a_command_that_would_not_run_is_noticed():
     """On a page whose console blocks are run, one in a block of another kind is not."""
     assert is_run("README.md", "console", "dladmm demo")
     assert not is_run("README.md", "text", "dladmm demo")
-    assert not is_run("docs/performance.md", "console", "dladmm bench growth")
+    assert not is_run("docs/start.md", "bash", "pip install 'dladmm[compare,onnx]'")
+
+
+def test_a_command_that_leaves_nothing_is_noticed(tmp_path):
+    command = "dladmm fit digits --out digits.model"
+    with pytest.raises(AssertionError, match=r"digits\.model is not there"):
+        assert_left(command, command.split(), "", tmp_path)
+    with pytest.raises(AssertionError):
+        assert_left("dladmm bench overhead", [], "nothing", tmp_path)

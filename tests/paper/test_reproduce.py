@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import pytest
 from command_line import run
-from evaluation_records import SCALE
+from evaluation_records import SCALE, on_digits
 
-from dladmm.data.datasets import load_dataset
 from dladmm.paper import records
 from dladmm.paper import reproduce as making
 from dladmm.paper import settings as paper
@@ -20,15 +19,7 @@ quiet = lambda label, share: None  # noqa: E731
 
 @pytest.fixture
 def digits(monkeypatch):
-    """Digits under the images' names, few optimisers, and no setup of an earlier test."""
-    one = load_dataset("digits")
-    monkeypatch.setattr(making, "load_dataset", lambda name, folder: replace(one, name=name))
-    grids = {"sgd": (0.1, 1e30), "adam": (0.01, 0.03)}
-    monkeypatch.setattr(paper, "GRIDS", grids)
-    monkeypatch.setattr(paper, "QUICK", SCALE)
-    making._dataset.cache_clear()
-    yield
-    making._dataset.cache_clear()
+    on_digits(monkeypatch)
 
 
 def made(folder, piece):

@@ -159,8 +159,14 @@ def fitted_exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
 
 
-def bench_growth(repeats: int, show: Callable[[str], None]) -> dict[str, Any]:
+def bench_growth(
+    repeats: int,
+    samples: Sequence[int] = SAMPLES,
+    widths: Sequence[int] = WIDTHS,
+    show: Callable[[str], None] = lambda line: None,
+) -> dict[str, Any]:
     """Two series, each with the other size at its largest; the exponents of both."""
+    samples, widths = sorted(samples), sorted(widths)
 
     def measure(n_samples: int, width: int) -> dict[str, Any]:
         figures = bench_iteration(n_samples, (width, width), repeats)
@@ -171,15 +177,15 @@ def bench_growth(repeats: int, show: Callable[[str], None]) -> dict[str, Any]:
         kept = ("seconds_per_iteration", "floor_seconds", "ratio", "memory_ratio")
         return {"n_samples": n_samples, "width": width, **{key: figures[key] for key in kept}}
 
-    over_samples = [measure(n, WIDTHS[-1]) for n in SAMPLES]
-    over_widths = [measure(SAMPLES[-1], width) for width in WIDTHS[:-1]] + over_samples[-1:]
+    over_samples = [measure(n, widths[-1]) for n in samples]
+    over_widths = [measure(samples[-1], width) for width in widths[:-1]] + over_samples[-1:]
     by_samples, by_width = (
         [row["seconds_per_iteration"] for row in rows] for rows in (over_samples, over_widths)
     )
     return {
         "over_samples": over_samples,
         "over_widths": over_widths,
-        "samples_exponent": fitted_exponent(SAMPLES, by_samples),
-        "width_exponent": fitted_exponent(WIDTHS, by_width),
+        "samples_exponent": fitted_exponent(samples, by_samples),
+        "width_exponent": fitted_exponent(widths, by_width),
         "machine": describe_machine(),
     }

@@ -89,44 +89,56 @@ def growth(
     method: Annotated[
         str, typer.Option(help="dladmm, over samples and width; or restored, with Adam beside.")
     ] = "dladmm",
+    samples: Annotated[
+        str | None, typer.Option(help="dladmm: numbers of samples; 11,000 to 55,000 by default.")
+    ] = None,
     widths: Annotated[
-        str | None, typer.Option(help="restored: widths of two hidden layers; 500 to 4,000.")
+        str | None,
+        typer.Option(help="Of two hidden layers; 200 to 1,000, restored: 500 to 4,000."),
     ] = None,
     repeats: Annotated[int, typer.Option(help="Best of this many; restored: their median.")] = 3,
     as_json: AsJson = False,
 ) -> None:
-    """The time of an iteration over samples (11,000-55,000) and width (200-1,000), or of a step of
-    restored sweeps over mini-batches of 512 and 10,000 rows at full batch."""
+    """The time of an iteration over samples and width, or of a step of restored sweeps over
+    mini-batches of 512 and 10,000 rows at full batch."""
     kinds = {"dladmm": _dladmm_growth, "restored": _restored_growth}
     if method not in kinds:
         raise ValueError(f"--method {method!r} is unknown; expected one of {', '.join(kinds)}")
     if repeats < 1:
         raise ValueError(f"--repeats {repeats} is not valid; expected a positive integer")
-    figures, lines = kinds[method](repeats, widths)
+    if samples is not None and method != "dladmm":
+        raise ValueError("--samples is for --method dladmm; expected none")
+    given = {"samples": _series("--samples", samples), "widths": _series("--widths", widths)}
+    sizes = {name: series for name, series in given.items() if series}
+    show = lambda line: typer.echo(line, err=True)  # noqa: E731
+    figures, lines = kinds[method](repeats=repeats, show=show, **sizes)
     if as_json:
         print_json(figures)
         return
     typer.echo("\n".join(lines))
 
 
-def _dladmm_growth(repeats: int, widths: str | None) -> tuple[dict[str, Any], list[str]]:
+def _series(option: str, text: str | None) -> tuple[int, ...]:
+    """The sizes of a series, of which an exponent can be fitted; none where none are given."""
+    sizes = parse_sizes(option, text) if text else ()
+    if text and len(set(sizes)) < 2:
+        raise ValueError(f"{option} {text!r} is not valid; expected two different ones at least")
+    return sizes
+
+
+def _dladmm_growth(**given: Any) -> tuple[dict[str, Any], list[str]]:
     from dladmm.bench.iteration import bench_growth
 
-    if widths is not None:
-        raise ValueError("--widths is for --method restored; expected none")
-    figures = bench_growth(repeats=repeats, show=lambda line: typer.echo(line, err=True))
+    figures = bench_growth(**given)
     return figures, [
         f"time grows as {what}^{figures[f'{what}_exponent']:.3f}" for what in ("samples", "width")
     ]
 
 
-def _restored_growth(repeats: int, widths: str | None) -> tuple[dict[str, Any], list[str]]:
-    from dladmm.bench.growth import WIDTHS, bench_restored_growth
+def _restored_growth(**given: Any) -> tuple[dict[str, Any], list[str]]:
+    from dladmm.bench.growth import bench_restored_growth
 
-    sizes = parse_sizes("--widths", widths) if widths else WIDTHS
-    if len(set(sizes)) < 2:
-        raise ValueError(f"--widths {widths!r} is not valid; expected two different ones at least")
-    figures = bench_restored_growth(repeats, sizes, show=lambda line: typer.echo(line, err=True))
+    figures = bench_restored_growth(**given)
     return figures, [
         f"{mode}: {name} grows as width^{exponent:.3f}"
         for mode, series in figures["modes"].items()

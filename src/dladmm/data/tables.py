@@ -123,9 +123,13 @@ def _read_excel(path: Path) -> Table:
 
 def parquet_file(path: Path) -> Any:
     """The open file, its columns checked; ValueError in one sentence where it cannot be read."""
-    import pyarrow
-    import pyarrow.parquet
-
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise ImportError(
+            f"pyarrow is missing, which reads {path.name}; pip install 'dladmm[parquet]'"
+        ) from None
     try:
         file = pyarrow.parquet.ParquetFile(path)
     except (pyarrow.ArrowException, OSError) as error:
