@@ -79,6 +79,23 @@ class Problem:
                         f" {self.out_shapes[k]}; expected {expected}, the inputs of layer {l + 1}"
                     )
 
+    def with_regularizers(self, terms: Iterable[Regularizer]) -> Problem:
+        """This problem under other regularisers: what is known of the network is known of it too.
+
+        Parameters
+        ----------
+        terms : iterable of Regularizer
+            One for each layer.
+
+        Returns
+        -------
+        Problem
+            With these.
+        """
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, regularizers=tuple(terms))
+        return other
+
     @cached_property
     def out_shapes(self) -> tuple[tuple[int, ...], ...]:
         """The shape of what each layer passes on for one sample: z_L of the last, a_l of others."""

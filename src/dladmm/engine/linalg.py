@@ -84,6 +84,15 @@ def pseudo_inverse(M: Array) -> Array:
         return M * float("nan")
 
 
+def plus_identity(M: Array, times: Any) -> Array:
+    """M + times I."""
+    if is_jax(M) or is_jax(times):
+        return M + times * identity(M)
+    raised = M.copy()
+    raised.reshape(-1)[:: len(M) + 1] += times
+    return raised
+
+
 def identity(M: Array) -> Array:
     """I of M's size and dtype."""
     return namespace(M).eye(M.shape[0], dtype=M.dtype)

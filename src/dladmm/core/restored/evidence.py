@@ -33,10 +33,10 @@ from dladmm.core.restored.point import backward_sweep
 from dladmm.engine import trees
 from dladmm.engine.arrays import Array, is_jax, namespace, xp
 from dladmm.engine.devices import EVERYWHERE, Engine, spread
-from dladmm.engine.linalg import identity, inverse_trace, pseudo_inverse
+from dladmm.engine.linalg import inverse_trace, plus_identity, pseudo_inverse
 from dladmm.engine.loops import either
 from dladmm.engine.programs import compiled
-from dladmm.engine.sums import squared_norm
+from dladmm.engine.sums import added, squared_norm
 from dladmm.engine.walks import probe
 from dladmm.terms.regularizers import Evidence
 
@@ -68,7 +68,7 @@ def in_records(weighing: Weighing | None, dtype: np.dtype) -> tuple[Array, Array
         nothing = np.full((), np.nan, dtype)
         return nothing, nothing, nothing
     strengths, gamma, noise, _ = weighing
-    return xp.exp(xp.mean(xp.log(strengths))), gamma, noise
+    return xp.exp(xp.log(strengths).mean()), gamma, noise
 
 
 def applies(problem: Problem) -> bool:
@@ -152,7 +152,7 @@ def curvature(
     masks, z = trees.map(lambda v: xp.repeat(v, each, axis=0), (problem.masks(x), z))
     targets = backward_sweep(problem, params, masks, z, top)
     blocks = zip(problem.layers, inputs, targets, xp.sqrt(strengths), strict=True)
-    G = sum(layer.gradient_gram(r / root, a) for layer, a, r, root in blocks)
+    G = added(layer.gradient_gram(r / root, a) for layer, a, r, root in blocks)
     return G, xp.sum(targets[-1].reshape(len(top), -1, problem.layers[-1].units), axis=1)
 
 
@@ -164,7 +164,7 @@ def effective_parameters(G: Array, B: Array) -> tuple[Array, Array]:
     C = GB - B @ (inverse @ (B.T @ GB)) / 2
     # P G P = G - C B^T - B C^T, with P the projection beside the columns of B.
     along = xp.concatenate([C, B], axis=1) @ xp.concatenate([B, C], axis=1).T
-    return G.shape[0] - inverse_trace(G - along + identity(G)), xp.trace(inverse @ gram)
+    return G.shape[0] - inverse_trace(plus_identity(G - along, 1)), xp.trace(inverse @ gram)
 
 
 def found(problem: Problem, data: Data, params: Params, risk: Array, before: Weighing) -> Weighing:

@@ -22,7 +22,6 @@ One iteration:
    their own, and where a step of all is refused they stay and the layers above go on.
 """
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -115,7 +114,7 @@ def weighed(problem: Problem, weighing: Weighing | None) -> Problem:
     if weighing is None:
         return problem
     terms = zip(problem.regularizers, weighing.strengths, strict=True)
-    return replace(problem, regularizers=tuple(term.at(alpha) for term, alpha in terms))
+    return problem.with_regularizers(term.at(alpha) for term, alpha in terms)
 
 
 def with_penalty(problem: Problem, measured: Measured, params: Params) -> Measured:
@@ -150,7 +149,8 @@ def metric(sums: LayerSums, gradient: Array, gain: Array) -> Metric:
     inputs = damped_inputs(sums.inputs, DELTA)
     outputs = damped_outputs(sums.outputs, EPSILON, gain)
     solved = solve_factored(factored(inputs), gradient.T).T
-    return Metric(inputs, outputs, -solve_factored(factored(outputs), solved))
+    direction = -solve_factored(factored(outputs), solved)
+    return Metric(inputs, outputs, direction, xp.sum(gradient * direction))
 
 
 def metrics_of(problem: Problem, state: Restored) -> list[Metric]:
@@ -185,9 +185,7 @@ def proposal(
             promised = promised - xp.sum(sums.gradient * (new - V))
         else:
             new = V + t * m.direction
-            promised = promised - t * xp.sum(
-                with_quadratic(layer, term, sums.gradient, V) * m.direction
-            )
+            promised = promised - t * m.slope
         networks.append(layer.from_matrix(new))
     W, b = zip(*networks, strict=True)
     return Params(W, b), promised
