@@ -36,7 +36,7 @@ def for_each(numbers: Array, like: Array) -> Array:
 
 def total(v: Array, weights: Array | None) -> Array:
     """sum_i omega_i v_i over samples and everything else."""
-    return xp.sum(weighted(v, weights))
+    return weighted(v, weights).sum()
 
 
 def added(parts: Iterable[Array]) -> Array:
