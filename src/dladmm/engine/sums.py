@@ -56,7 +56,7 @@ def mass(n_samples: int, weights: Array | None, dtype: np.dtype) -> Array:
 
 def flat_rows(v: Array) -> Array:
     """Samples and positions as one axis."""
-    return v.reshape(-1, v.shape[-1])
+    return v if v.ndim == 2 else v.reshape(-1, v.shape[-1])
 
 
 def row_gram(v: Array, weights: Array | None) -> Array:

@@ -33,7 +33,7 @@ from dladmm.core.restored.point import backward_sweep
 from dladmm.engine import trees
 from dladmm.engine.arrays import Array, is_jax, namespace, xp
 from dladmm.engine.devices import EVERYWHERE, Engine, spread
-from dladmm.engine.linalg import inverse_trace, plus_identity, pseudo_inverse
+from dladmm.engine.linalg import inverse_trace, pseudo_inverse
 from dladmm.engine.loops import either
 from dladmm.engine.programs import compiled
 from dladmm.engine.sums import added, squared_norm
@@ -149,7 +149,9 @@ def curvature(
     roots = roots * xp.sqrt(weights)[:, None, None]
     each = roots.shape[1]
     top = roots.reshape(-1, *problem.out_shape)
-    masks, z = trees.map(lambda v: xp.repeat(v, each, axis=0), (problem.masks(x), z))
+    masks = problem.masks(x)
+    if each > 1:
+        masks, z = trees.map(lambda v: xp.repeat(v, each, axis=0), (masks, z))
     targets = backward_sweep(problem, params, masks, z, top)
     blocks = zip(problem.layers, inputs, targets, xp.sqrt(strengths), strict=True)
     G = added(layer.gradient_gram(r / root, a) for layer, a, r, root in blocks)
@@ -164,7 +166,7 @@ def effective_parameters(G: Array, B: Array) -> tuple[Array, Array]:
     C = GB - B @ (inverse @ (B.T @ GB)) / 2
     # P G P = G - C B^T - B C^T, with P the projection beside the columns of B.
     along = xp.concatenate([C, B], axis=1) @ xp.concatenate([B, C], axis=1).T
-    return G.shape[0] - inverse_trace(plus_identity(G - along, 1)), xp.trace(inverse @ gram)
+    return G.shape[0] - inverse_trace(G - along, plus=1), xp.trace(inverse @ gram)
 
 
 def found(problem: Problem, data: Data, params: Params, risk: Array, before: Weighing) -> Weighing:

@@ -54,7 +54,7 @@ from dladmm.core.restored.metric import (
     with_quadratic,
 )
 from dladmm.engine.arrays import Array, xp
-from dladmm.engine.linalg import factored, solve_factored
+from dladmm.engine.linalg import solve_positive
 from dladmm.engine.loops import either, repeat_while
 from dladmm.terms.layers import Layer
 from dladmm.terms.regularizers import Regularizer
@@ -148,9 +148,9 @@ def metric(sums: LayerSums, gradient: Array, gain: Array) -> Metric:
     """The matrix metric of a layer's sums, and `gradient` turned into a direction by it."""
     inputs = damped_inputs(sums.inputs, DELTA)
     outputs = damped_outputs(sums.outputs, EPSILON, gain)
-    solved = solve_factored(factored(inputs), gradient.T).T
-    direction = -solve_factored(factored(outputs), solved)
-    return Metric(inputs, outputs, direction, xp.sum(gradient * direction))
+    solved = solve_positive(inputs, gradient.T).T
+    direction = -solve_positive(outputs, solved)
+    return Metric(inputs, outputs, direction, (gradient * direction).sum())
 
 
 def metrics_of(problem: Problem, state: Restored) -> list[Metric]:
