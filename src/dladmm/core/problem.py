@@ -21,6 +21,8 @@ from math import prod
 from numbers import Integral
 from typing import Any
 
+import numpy as np
+
 from dladmm.engine.arrays import Array
 from dladmm.network import Network
 from dladmm.network.graph import INPUT
@@ -117,6 +119,13 @@ class Problem:
     def last_reader(self) -> tuple[int, ...]:
         """For each hidden layer, the last layer that reads a_l."""
         return tuple(max(k for k, _ in one) for one in self.readers)
+
+    @cached_property
+    def curvature_columns(self) -> int:
+        """How many columns of the loss's curvature a sample has; 0 where it has kinks."""
+        z: Any = np.zeros((1, *self.out_shape), np.float32)
+        roots = self.loss.curvature_roots(z, z)
+        return 0 if roots is None else roots.shape[1]
 
     def is_recurrent(self, l: int) -> bool:
         """Whether a layer reads its own output of the step before.

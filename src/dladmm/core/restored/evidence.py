@@ -74,19 +74,12 @@ def in_records(weighing: Weighing | None, dtype: np.dtype) -> tuple[Array, Array
 def applies(problem: Problem) -> bool:
     """Whether the evidence knows this problem: a loss that bends, activations whose slopes are
     taken."""
-    return _roots_of_each(problem) > 0 and all(f.uses_slope for f in problem.activations)
-
-
-def _roots_of_each(problem: Problem) -> int:
-    """How many columns of the curvature a sample has; 0 where the loss does not tell."""
-    z: Any = np.zeros((1, *problem.out_shape), np.float32)
-    roots = problem.loss.curvature_roots(z, z)
-    return 0 if roots is None else roots.shape[1]
+    return problem.curvature_columns > 0 and all(f.uses_slope for f in problem.activations)
 
 
 def most_samples(problem: Problem) -> int:
     """How many samples the curvature is made of, at most."""
-    return max(1, COLUMNS[kind(problem)] // _roots_of_each(problem))
+    return max(1, COLUMNS[kind(problem)] // problem.curvature_columns)
 
 
 def is_asked(problem: Problem) -> bool:
@@ -172,7 +165,7 @@ def effective_parameters(G: Array, B: Array) -> tuple[Array, Array]:
 def found(problem: Problem, data: Data, params: Params, risk: Array, before: Weighing) -> Weighing:
     """The next strengths, from the curvature of all samples or of some that stand for them."""
     rows, samples = data.x.shape[0], data.samples
-    each = _roots_of_each(problem)
+    each = problem.curvature_columns
     every = max(1, -(-(samples.count or rows) * each // COLUMNS[kind(problem)]))
     chosen, few = probe(samples.places(data.x), data.weights, every, data.x.dtype)
     few = namespace(data.x).ones(rows, data.x.dtype) if few is None else few
