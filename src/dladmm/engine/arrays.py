@@ -101,7 +101,7 @@ def turned(v: Array) -> Array:
 
 def vector(scalars: Sequence[Any], dtype: Any) -> Array:
     """Scalars of either engine as one vector."""
-    if any(map(is_jax, scalars)):
+    if "jax" in sys.modules and any(map(is_jax, scalars)):
         return xp.stack([s.astype(dtype) for s in scalars])
     return np.array(scalars, dtype)
 

@@ -46,7 +46,8 @@ def added(parts: Iterable[Array]) -> Array:
 
 def squared_norm(v: Array) -> Array:
     """|v|^2 over all entries."""
-    return xp.vdot(v, v)
+    flat = v.reshape(-1)
+    return flat.dot(flat)
 
 
 def mass(n_samples: int, weights: Array | None, dtype: np.dtype) -> Array:

@@ -68,7 +68,7 @@ def in_records(weighing: Weighing | None, dtype: np.dtype) -> tuple[Array, Array
         nothing = np.full((), np.nan, dtype)
         return nothing, nothing, nothing
     strengths, gamma, noise, _ = weighing
-    return xp.exp(xp.log(strengths).mean()), gamma, noise
+    return xp.exp(xp.log(strengths).sum() / len(strengths)), gamma, noise
 
 
 def applies(problem: Problem) -> bool:

@@ -97,7 +97,7 @@ def measure(
             share = samples.mass(data.x) / xp.maximum(probed, 1e-30)
             own = _of_all(own, share, squares=not all_squares)
         layers.append(own if own.inputs is not None else own._replace(inputs=first_inputs))
-    return Measured(risk, xp.zeros_like(risk), right, tuple(layers))
+    return Measured(risk, np.zeros((), risk.dtype), right, tuple(layers))
 
 
 def _of_all(sums: LayerSums, share: Array, squares: bool) -> LayerSums:
