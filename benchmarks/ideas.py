@@ -126,7 +126,8 @@ def conjugate_gradients(steps):
         outputs = damped_outputs(sums.outputs, restored.EPSILON, gain)
         solved = jax.scipy.sparse.linalg.cg(lambda v: inputs @ v, gradient.T, maxiter=steps)[0].T
         factor = jax.scipy.linalg.cho_factor(outputs)
-        return Metric(inputs, outputs, -jax.scipy.linalg.cho_solve(factor, solved))
+        found = -jax.scipy.linalg.cho_solve(factor, solved)
+        return Metric(inputs, outputs, found, (gradient * found).sum())
 
     return direction
 

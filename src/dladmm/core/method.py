@@ -18,7 +18,7 @@ from dladmm.core.evaluate import Evaluation, evaluate_run
 from dladmm.core.params import Params
 from dladmm.core.problem import Problem
 from dladmm.engine import trees
-from dladmm.engine.arrays import Array, xp
+from dladmm.engine.arrays import Array, vector
 from dladmm.engine.devices import Engine
 from dladmm.terms.activations import Activation, MaxPooled, WithoutSlope
 
@@ -176,7 +176,7 @@ class Method(ABC):
 
 def stacked(scalars: Any, dtype: np.dtype) -> Array:
     """Every scalar of a pytree, in one vector."""
-    return xp.stack([s.astype(dtype) for s in trees.leaves(scalars)])
+    return vector(list(trees.leaves(scalars)), dtype)
 
 
 def no_argmin(f: Activation, l: int, asked: str, instead: str) -> str:

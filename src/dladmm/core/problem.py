@@ -21,6 +21,8 @@ from math import prod
 from numbers import Integral
 from typing import Any
 
+import numpy as np
+
 from dladmm.engine.arrays import Array
 from dladmm.network import Network
 from dladmm.network.graph import INPUT
@@ -79,6 +81,23 @@ class Problem:
                         f" {self.out_shapes[k]}; expected {expected}, the inputs of layer {l + 1}"
                     )
 
+    def with_regularizers(self, terms: Iterable[Regularizer]) -> Problem:
+        """This problem under other regularisers: what is known of the network is known of it too.
+
+        Parameters
+        ----------
+        terms : iterable of Regularizer
+            One for each layer.
+
+        Returns
+        -------
+        Problem
+            With these.
+        """
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, regularizers=tuple(terms))
+        return other
+
     @cached_property
     def out_shapes(self) -> tuple[tuple[int, ...], ...]:
         """The shape of what each layer passes on for one sample: z_L of the last, a_l of others."""
@@ -100,6 +119,13 @@ class Problem:
     def last_reader(self) -> tuple[int, ...]:
         """For each hidden layer, the last layer that reads a_l."""
         return tuple(max(k for k, _ in one) for one in self.readers)
+
+    @cached_property
+    def curvature_columns(self) -> int:
+        """How many columns of the loss's curvature a sample has; 0 where it has kinks."""
+        z: Any = np.zeros((1, *self.out_shape), np.float32)
+        roots = self.loss.curvature_roots(z, z)
+        return 0 if roots is None else roots.shape[1]
 
     def is_recurrent(self, l: int) -> bool:
         """Whether a layer reads its own output of the step before.

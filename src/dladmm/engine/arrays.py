@@ -9,7 +9,7 @@ than most small fits.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,9 +64,9 @@ class _Namespace:
         of_numpy = getattr(np, name)
 
         def function(*args: Any, **kwargs: Any) -> Any:
-            found = namespace(*args) if "jax" in sys.modules else np
-            chosen = of_numpy if found is np else getattr(found, name)
-            return chosen(*args, **kwargs)
+            if "jax" not in sys.modules or (found := namespace(*args)) is np:
+                return of_numpy(*args, **kwargs)
+            return getattr(found, name)(*args, **kwargs)
 
         setattr(self, name, function)
         return function
@@ -97,6 +97,13 @@ def softplus(z: Array) -> Array:
 def turned(v: Array) -> Array:
     """v^T, stored row by row: a sum over few columns is several times faster along long rows."""
     return v.T if is_jax(v) else np.ascontiguousarray(v.T)
+
+
+def vector(scalars: Sequence[Any], dtype: Any) -> Array:
+    """Scalars of either engine as one vector."""
+    if "jax" in sys.modules and any(map(is_jax, scalars)):
+        return xp.stack([s.astype(dtype) for s in scalars])
+    return np.array(scalars, dtype)
 
 
 def bit_pattern(v: Array) -> Array:

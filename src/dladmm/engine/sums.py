@@ -36,7 +36,7 @@ def for_each(numbers: Array, like: Array) -> Array:
 
 def total(v: Array, weights: Array | None) -> Array:
     """sum_i omega_i v_i over samples and everything else."""
-    return xp.sum(weighted(v, weights))
+    return weighted(v, weights).sum()
 
 
 def added(parts: Iterable[Array]) -> Array:
@@ -46,7 +46,8 @@ def added(parts: Iterable[Array]) -> Array:
 
 def squared_norm(v: Array) -> Array:
     """|v|^2 over all entries."""
-    return xp.vdot(v, v)
+    flat = v.reshape(-1)
+    return flat.dot(flat)
 
 
 def mass(n_samples: int, weights: Array | None, dtype: np.dtype) -> Array:
@@ -56,7 +57,7 @@ def mass(n_samples: int, weights: Array | None, dtype: np.dtype) -> Array:
 
 def flat_rows(v: Array) -> Array:
     """Samples and positions as one axis."""
-    return v.reshape(-1, v.shape[-1])
+    return v if v.ndim == 2 else v.reshape(-1, v.shape[-1])
 
 
 def row_gram(v: Array, weights: Array | None) -> Array:

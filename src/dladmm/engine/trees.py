@@ -53,6 +53,12 @@ def map(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
 
 def leaves(tree: Any) -> Iterator[Any]:
     """Every leaf, in order."""
+    found: list[Any] = []
+    _gather(tree, found)
+    return iter(found)
+
+
+def _gather(tree: Any, found: list[Any]) -> None:
     if tree is None:
         return
     if isinstance(tree, tuple | list):
@@ -62,10 +68,10 @@ def leaves(tree: Any) -> Iterator[Any]:
     elif type(tree) in _registered:
         parts = [getattr(tree, name) for name in _data_of(type(tree))]
     else:
-        yield tree
+        found.append(tree)
         return
     for part in parts:
-        yield from leaves(part)
+        _gather(part, found)
 
 
 def _data_of(cls: Any) -> list[str]:

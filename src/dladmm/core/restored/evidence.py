@@ -33,10 +33,10 @@ from dladmm.core.restored.point import backward_sweep
 from dladmm.engine import trees
 from dladmm.engine.arrays import Array, is_jax, namespace, xp
 from dladmm.engine.devices import EVERYWHERE, Engine, spread
-from dladmm.engine.linalg import identity, inverse_trace, pseudo_inverse
+from dladmm.engine.linalg import inverse_trace, pseudo_inverse
 from dladmm.engine.loops import either
 from dladmm.engine.programs import compiled
-from dladmm.engine.sums import squared_norm
+from dladmm.engine.sums import added, squared_norm
 from dladmm.engine.walks import probe
 from dladmm.terms.regularizers import Evidence
 
@@ -68,25 +68,18 @@ def in_records(weighing: Weighing | None, dtype: np.dtype) -> tuple[Array, Array
         nothing = np.full((), np.nan, dtype)
         return nothing, nothing, nothing
     strengths, gamma, noise, _ = weighing
-    return xp.exp(xp.mean(xp.log(strengths))), gamma, noise
+    return xp.exp(xp.log(strengths).sum() / len(strengths)), gamma, noise
 
 
 def applies(problem: Problem) -> bool:
     """Whether the evidence knows this problem: a loss that bends, activations whose slopes are
     taken."""
-    return _roots_of_each(problem) > 0 and all(f.uses_slope for f in problem.activations)
-
-
-def _roots_of_each(problem: Problem) -> int:
-    """How many columns of the curvature a sample has; 0 where the loss does not tell."""
-    z: Any = np.zeros((1, *problem.out_shape), np.float32)
-    roots = problem.loss.curvature_roots(z, z)
-    return 0 if roots is None else roots.shape[1]
+    return problem.curvature_columns > 0 and all(f.uses_slope for f in problem.activations)
 
 
 def most_samples(problem: Problem) -> int:
     """How many samples the curvature is made of, at most."""
-    return max(1, COLUMNS[kind(problem)] // _roots_of_each(problem))
+    return max(1, COLUMNS[kind(problem)] // problem.curvature_columns)
 
 
 def is_asked(problem: Problem) -> bool:
@@ -149,10 +142,12 @@ def curvature(
     roots = roots * xp.sqrt(weights)[:, None, None]
     each = roots.shape[1]
     top = roots.reshape(-1, *problem.out_shape)
-    masks, z = trees.map(lambda v: xp.repeat(v, each, axis=0), (problem.masks(x), z))
+    masks = problem.masks(x)
+    if each > 1:
+        masks, z = trees.map(lambda v: xp.repeat(v, each, axis=0), (masks, z))
     targets = backward_sweep(problem, params, masks, z, top)
     blocks = zip(problem.layers, inputs, targets, xp.sqrt(strengths), strict=True)
-    G = sum(layer.gradient_gram(r / root, a) for layer, a, r, root in blocks)
+    G = added(layer.gradient_gram(r / root, a) for layer, a, r, root in blocks)
     return G, xp.sum(targets[-1].reshape(len(top), -1, problem.layers[-1].units), axis=1)
 
 
@@ -164,13 +159,13 @@ def effective_parameters(G: Array, B: Array) -> tuple[Array, Array]:
     C = GB - B @ (inverse @ (B.T @ GB)) / 2
     # P G P = G - C B^T - B C^T, with P the projection beside the columns of B.
     along = xp.concatenate([C, B], axis=1) @ xp.concatenate([B, C], axis=1).T
-    return G.shape[0] - inverse_trace(G - along + identity(G)), xp.trace(inverse @ gram)
+    return G.shape[0] - inverse_trace(G - along, plus=1), xp.trace(inverse @ gram)
 
 
 def found(problem: Problem, data: Data, params: Params, risk: Array, before: Weighing) -> Weighing:
     """The next strengths, from the curvature of all samples or of some that stand for them."""
     rows, samples = data.x.shape[0], data.samples
-    each = _roots_of_each(problem)
+    each = problem.curvature_columns
     every = max(1, -(-(samples.count or rows) * each // COLUMNS[kind(problem)]))
     chosen, few = probe(samples.places(data.x), data.weights, every, data.x.dtype)
     few = namespace(data.x).ones(rows, data.x.dtype) if few is None else few

@@ -83,7 +83,7 @@ def measure(
                 layer.unit_gram(r_few, few),
                 None if asked else layer.squared_gradients(*noisy),
             )
-            sums.append((own, mass(r_few.shape[0], few, x.dtype)))
+            sums.append((own, None if chosen is None else mass(r_few.shape[0], few, x.dtype)))
         right = total(hits(problem, point.output, y), weights)
         risk = total(point.losses, weights)
         return (), Folded(sum=(risk, right, sums))
@@ -92,17 +92,23 @@ def measure(
     risk, right, sums = samples.walk(body, (), read)[1].sum
     layers = []
     for own, probed in sums:
-        # Moments of a part of the samples stand for those of all.
-        share = samples.mass(data.x) / xp.maximum(probed, 1e-30)
-        layers.append(
-            LayerSums(
-                own.gradient,
-                first_inputs if own.inputs is None else share * own.inputs,
-                share * own.outputs,
-                own.squares if asked or all_squares else share * own.squares,
-            )
-        )
-    return Measured(risk, xp.zeros_like(risk), right, tuple(layers))
+        if probed is not None:
+            # Moments of a part of the samples stand for those of all.
+            share = samples.mass(data.x) / xp.maximum(probed, 1e-30)
+            own = _of_all(own, share, squares=not all_squares)
+        layers.append(own if own.inputs is not None else own._replace(inputs=first_inputs))
+    return Measured(risk, np.zeros((), risk.dtype), right, tuple(layers))
+
+
+def _of_all(sums: LayerSums, share: Array, squares: bool) -> LayerSums:
+    """Sums over all samples from those over a part of them; the gradient is one already, and so are
+    the squares unless they are to be."""
+    return LayerSums(
+        sums.gradient,
+        None if sums.inputs is None else share * sums.inputs,
+        share * sums.outputs,
+        share * sums.squares if squares and sums.squares is not None else sums.squares,
+    )
 
 
 def probe_every(problem: Problem, n_samples: int) -> list[int]:

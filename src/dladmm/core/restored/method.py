@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from math import prod
 from typing import ClassVar
 
@@ -55,7 +55,7 @@ class RestoredMethod(Method):
     def can_reweigh(self) -> bool:
         return evidence.applies(self.problem)
 
-    @property
+    @cached_property  # asked several times in each iteration
     def reweighs(self) -> bool:
         return evidence.is_asked(self.problem)
 

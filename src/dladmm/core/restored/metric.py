@@ -13,7 +13,7 @@ import numpy as np
 from dladmm.core.data import Data
 from dladmm.core.problem import Problem
 from dladmm.engine.arrays import Array, xp
-from dladmm.engine.linalg import identity
+from dladmm.engine.linalg import plus_identity
 from dladmm.engine.loops import repeat
 from dladmm.terms.layers import Layer
 from dladmm.terms.regularizers import Regularizer
@@ -22,26 +22,28 @@ INNER_STEPS = 30  # of the prox in the matrix metric
 
 
 class Metric(NamedTuple):
-    """K~ and S~ of one layer, and the direction -S~^-1 (G + dOmega) K~^-1 of a quadratic Omega."""
+    """K~ and S~ of one layer, the direction D = -S~^-1 (G + dOmega) K~^-1 of a quadratic Omega, and
+    the slope <G + dOmega, D> of F along it."""
 
     inputs: Array
     outputs: Array
     direction: Array
+    slope: Array
 
 
 def damped_inputs(K: Array, delta: float) -> Array:
     """K~ = K + delta mean(diag(K)) I."""
-    return K + delta * mean_diagonal(K) * identity(K)
+    return plus_identity(K, delta * mean_diagonal(K))
 
 
 def damped_outputs(S: Array, epsilon: float, gain: Array) -> Array:
     """S~ = gain (S/mean(diag(S)) + epsilon I)/(1 + epsilon)."""
-    return gain * (S / mean_diagonal(S) + epsilon * identity(S)) / (1 + epsilon)
+    return gain * plus_identity(S / mean_diagonal(S), epsilon) / (1 + epsilon)
 
 
 def mean_diagonal(M: Array) -> Array:
     """The mean of the diagonal, never zero."""
-    return xp.maximum(xp.trace(M) / M.shape[0], np.finfo(M.dtype).tiny)
+    return xp.maximum(M.trace() / M.shape[0], np.finfo(M.dtype).tiny)
 
 
 def positions_of(problem: Problem, data: Data) -> list[Any]:

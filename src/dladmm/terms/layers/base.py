@@ -342,7 +342,7 @@ class Layer:
 
     def unit_sum(self, r: Array, weights: Array | None) -> Array:
         """sum_i omega_i r_i for each unit: shaped like the bias, whose adjoint this is."""
-        return xp.sum(weighted(r, weights), axis=tuple(range(r.ndim - 1)))
+        return weighted(r, weights).sum(axis=tuple(range(r.ndim - 1)))
 
     def unit_count(self, mass: Array) -> Array:
         """What turns `unit_sum` into a mean: how often the bias enters p, `mass` all weights."""

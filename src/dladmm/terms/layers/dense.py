@@ -36,11 +36,21 @@ class Dense(Layer):
     def fan_in(self) -> int:
         return prod(self.inputs)
 
+    # What every layer can say of itself, said at once: a small fit asks some ten thousand times.
+
+    @property
+    def positions(self) -> int:
+        return 1
+
+    @property
+    def samples_at_once(self) -> int | None:
+        return None
+
     def expand(self, a: Array) -> Array:
-        return a.reshape(a.shape[0], self.fan_in)
+        return a if len(self.inputs) == 1 else a.reshape(a.shape[0], self.fan_in)
 
     def collapse(self, rows: Array) -> Array:
-        return rows.reshape(rows.shape[0], *self.inputs)
+        return rows if len(self.inputs) == 1 else rows.reshape(rows.shape[0], *self.inputs)
 
     def input_map(self, W: Array) -> Array:
         return W.T

@@ -44,7 +44,7 @@ class LogLoss(Loss):
         # (jax issue 39103).
         z, label = turned(z), turned(y) > 0
         gap = z - _over_classes(xp.where(label, z, 0))
-        top = xp.maximum(xp.max(gap, axis=0, keepdims=True), 0)
+        top = xp.maximum(gap.max(axis=0, keepdims=True), 0)
         wrong = xp.where(label, 0, xp.exp(gap - top))
         others = _over_classes(wrong)
         right = xp.exp(-top)
@@ -160,7 +160,7 @@ def _less_label(p: Array, y: Array) -> Array:
 
 
 def _over_classes(v: Array) -> Array:
-    return xp.sum(v, axis=0, keepdims=True)
+    return v.sum(axis=0, keepdims=True)
 
 
 def _norm(v: Array) -> Array:
