@@ -29,10 +29,6 @@ endif
 demo: $(VENV)/ready
 	$(BIN)/dladmm demo
 
-# Two at once on two cores: threads of OpenBLAS would wait for each other by asking again and again, which
-# makes a fit of a second one of minutes.
-test test-slow test-optimised: export OPENBLAS_NUM_THREADS := 1
-
 test: $(VENV)/ready
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow'
 

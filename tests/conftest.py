@@ -5,7 +5,7 @@ from unittest import mock
 
 os.environ.setdefault("DLADMM_CACHE", "off")  # nothing is left in the cache of whoever runs them
 # A worker has a core to itself at most. Where products have more threads than there are cores free,
-# those that wait keep the others from working: fits take twenty times as long.
+# those that wait do it by asking again and again: a fit of a second takes one of minutes.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import jax

@@ -22,14 +22,17 @@ def losses(seed):
     return result.history["train_loss"]
 
 
+def learned(found):
+    """Whether these losses never left those of a constant, log 10, far behind, and fell well below."""
+    return max(found) < 3.0 and found[-1] < 0.8 * found[0]
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_seven_convolutions_learn(seed):
-    found = losses(seed)
-    assert max(found) < 3.0  # log 10 is what a constant has
-    assert found[-1] < 0.8 * found[0]
+    assert learned(losses(seed))
 
 
-def test_without_a_bound_on_all_changes_together_they_do_not(monkeypatch):
+@pytest.mark.parametrize("seed", [0, 1])
+def test_without_a_bound_on_all_changes_together_they_do_not(seed, monkeypatch):
     monkeypatch.setattr(mini_batch, "MOST_CHANGE", np.inf)
-    found = losses(0)
-    assert max(found) > 3.0
+    assert not learned(losses(seed))
