@@ -23,7 +23,7 @@ def losses(seed):
 
 
 def learned(found):
-    """Whether these losses never left those of a constant, log 10, far behind, and fell well below."""
+    """Whether the losses fell well below those of a constant, log 10, and were never far above."""
     return max(found) < 3.0 and found[-1] < 0.8 * found[0]
 
 
