@@ -11,7 +11,9 @@ from dladmm.engine.devices import Engine, make_mesh
 from dladmm.engine.limits import has_room_for_jax
 from dladmm.engine.processes import process_count
 
-SHARED = 1e8  # of an iteration, from which its products are worth sharing between cores
+# Of an iteration, from which its products are worth sharing between cores. Below it threads gain
+# nothing, and cost much where other work wants the cores: those that wait ask again and again.
+SHARED = 1.2e9
 ITERATIONS = 60  # what most runs make before nothing is left to gain
 
 
