@@ -97,6 +97,24 @@ def test_rows_wait_until_the_program_before_has_read_its_own():
     assert not np.array_equal(read[0].group.x, read[0].then)  # control: its place was taken
 
 
+def test_rows_of_the_next_part_are_gathered_before_a_look():
+    """Whoever looks waits for the last step: the next rows are on their way then."""
+    x = np.arange(400.0).reshape(100, 4)
+    source, gathered, stepped = Batches(x, x, None, 4, 0, engine=NUMPY), [], []
+
+    def lend_batches(v, rows, **filling):
+        gathered.append(v)
+        return NUMPY.lend_batches(v, rows, **filling)
+
+    object.__setattr__(source, "engine", SimpleNamespace(
+        devices=1, mesh=None, wait_for=lambda done: None, lend_batches=lend_batches
+    ))  # fmt: skip
+    looks = []
+    for _ in source.stepped(lambda state, group, count: (state, stepped.append(count)), None, 2):
+        looks.append((len(gathered) // 3, len(stepped)))  # of each group x, y and weights
+    assert looks == [(3, 2), (4, 4)]  # 12 batches in groups of eight, and 13
+
+
 def test_the_order_changes_from_epoch_to_epoch_and_follows_the_seed():
     source = batches()
     one, two = ([x.tolist() for x, _, _ in shown(source)[0]] for _ in range(2))

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
+import psutil
+
 LIMIT_SECONDS = 600  # for what takes seconds; two cores may be busy
 NO_DEADLOCK = f"--xla_cpu_collective_call_terminate_timeout_seconds={LIMIT_SECONDS}"
 
@@ -32,13 +34,13 @@ class Run:
 
 
 class Server:
-    """Starts runs; `environment` is theirs, as it is when JAX is imported."""
+    """Starts runs, whose results go to a folder."""
 
-    def __init__(self, folder, xla_flags, **environment):
+    def __init__(self, folder, xla_flags):
         self.folder, self.xla_flags, self.count = folder, xla_flags, 0
         self.process = subprocess.Popen(
             [sys.executable, __file__],
-            env=os.environ | {"JAX_PLATFORMS": "cpu"} | environment,
+            env=os.environ | {"JAX_PLATFORMS": "cpu"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -103,7 +105,7 @@ class Server:
 
 def _is_over(pid):
     """Whether it has ended; until it is waited for, its number stays."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
 def _call(module, name, settings, out):
