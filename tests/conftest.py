@@ -14,7 +14,8 @@ import pytest
 from browsing import browser  # noqa: F401  a fixture
 
 # The tests' time is compilation, not computation: with these flags XLA compiles in a quarter of it.
-# Processes that a test starts compile as users' do, but for those of tests/scale; so does
+# Processes that a test starts compile as users' do, but for those of tests/scale and
+# tests/docs/test_commands.py; so does
 # everything where XLA_FLAGS is set, be it to nothing, as `make test-optimised` does.
 COMPILES_QUICKLY = (
     "--xla_backend_optimization_level=0"

@@ -16,7 +16,9 @@ import time
 import warnings
 from pathlib import Path
 
-os.environ["OPENBLAS_NUM_THREADS"] = "1"  # as in the tests: several threads add up in another order
+os.environ.setdefault(
+    "OPENBLAS_NUM_THREADS", "1"
+)  # as in the tests: several threads add up in another order
 
 import matplotlib as mpl
 

@@ -1,7 +1,8 @@
 """Wrong input is refused with a ValueError that names the argument and says what was expected."""
 
+import pickle
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -64,6 +65,16 @@ FITTING = Problem.dense((4, 5, 3))
 def test_data_that_cannot_be_trained_on_is_refused(argument, x, y):
     problem, *_ = small("log_loss", 10)
     refused(argument, lambda: solve(problem, x, y))
+
+
+def test_a_problem_under_other_regularizers_is_the_one_made_so():
+    problem, terms = Problem.dense((4, 5, 3), regularizer=L2(1.0)), (L1(0.5), L2(2.0))
+    assert problem.out_shapes == ((5,), (3,))  # known already, and the other's too
+    other, made = problem.with_regularizers(terms), replace(problem, regularizers=terms)
+    assert (other, hash(other)) == (made, hash(made))
+    assert pickle.loads(pickle.dumps(other)) == made != problem
+    assert other.needs_jax == made.needs_jax
+    refused("regularizers", lambda: problem.with_regularizers(terms[:1]))
 
 
 def test_a_single_column_does_not_fit_the_cross_entropy_of_classes():

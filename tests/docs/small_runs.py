@@ -32,17 +32,18 @@ class Small:
     says: str = ""
 
 
-FEW = "--max-iter 1 --test-size 0 --hidden "
+HANGS_SECONDS = 300
+FEW = "--max-iter 1 --test-size 0 --hidden 4"
 BENCH = "--samples 20 --hidden 4 --repeats 1"
 RACE = "--samples 200 --hidden 4 --iterations 1 --seeds 1"
 # By how they begin; the first one that fits.
 SMALL = {
     "dladmm fit fashion-mnist": Small("--max-iter 1"),
     "dladmm fit photos/": Small("--max-iter 2 --engine numpy"),
-    "dladmm fit flights.parquet": Small(FEW + "4"),
-    "srun dladmm fit flights.parquet": Small(FEW + "4"),
-    "dladmm launch -n 3 -- fit digits": Small(FEW + "4 --checkpoint-every 1", leaves="run/1"),
-    "dladmm launch -n 3 -- fit mnist": Small(FEW + "4,4"),
+    "dladmm fit flights.parquet": Small(FEW),
+    "srun dladmm fit flights.parquet": Small(FEW),
+    "dladmm launch -n 3 -- fit digits": Small(FEW + " --checkpoint-every 1", leaves="run/1"),
+    "dladmm launch -n 3 -- fit mnist": Small(FEW + ",4"),
     "dladmm compare mnist": Small(
         "--samples 200 --hidden 4 --iterations 2", leaves="compared/compare.png"
     ),
@@ -107,13 +108,16 @@ def ran(words):
         done = run(*words[1:])
         assert done.code == 0, done.err
         return done.out
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     running = [
-        subprocess.Popen(
-            [sys.executable, *command], stdout=-1, stderr=-1, text=True, env=os.environ | more
-        )
+        subprocess.Popen([sys.executable, *command], env=os.environ | more, **pipes)
         for command, more in processes(words)
     ]
-    said = [one.communicate() for one in running]
+    try:
+        said = [one.communicate(timeout=HANGS_SECONDS) for one in running]
+    finally:
+        for one in running:
+            one.kill()
     assert [one.returncode for one in running] == [0] * len(running), said
     return "".join(out for out, _ in said)
 

@@ -29,7 +29,7 @@ def programs(tmp_path_factory, xla_flags):
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory, xla_flags, programs):
-    server = Server(tmp_path_factory.mktemp("runs"), xla_flags)
+def server(tmp_path_factory, programs):
+    server = Server(tmp_path_factory.mktemp("runs"))
     yield server
     server.close()

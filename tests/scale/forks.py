@@ -1,7 +1,7 @@
 """Functions called in processes of their own, which begin with everything imported: forks of one.
 
 A fork has no backend of JAX yet, so that each begins as a new process would: with devices, and a
-place among several processes, that are its own.
+place among several processes, that are its own. As all of these tests it needs a Unix.
 """
 
 import json
@@ -36,8 +36,8 @@ class Run:
 class Server:
     """Starts runs, whose results go to a folder."""
 
-    def __init__(self, folder, xla_flags):
-        self.folder, self.xla_flags, self.count = folder, xla_flags, 0
+    def __init__(self, folder):
+        self.folder, self.count = folder, 0
         self.process = subprocess.Popen(
             [sys.executable, __file__],
             env=os.environ | {"JAX_PLATFORMS": "cpu"},
@@ -46,16 +46,13 @@ class Server:
             text=True,
             start_new_session=True,
         )
-        assert self._said() == "ready\n"
+        self._said("ready")
 
-    def _said(self):
-        """What it says next; a run that hangs is ended, and the test with it."""
-        limit = threading.Timer(LIMIT_SECONDS, os.killpg, (self.process.pid, signal.SIGKILL))
-        limit.start()
-        try:
-            return self.process.stdout.readline()
-        finally:
-            limit.cancel()
+    def _said(self, expected=None):
+        line = self.process.stdout.readline().strip()
+        assert line, "the server has ended"
+        assert expected in (None, line)
+        return line
 
     def _asked(self, **order):
         self.process.stdin.write(json.dumps(order) + "\n")
@@ -66,14 +63,19 @@ class Server:
         """A function of a module here, on so many devices; its settings as JSON."""
         self.count += 1
         out, err = (self.folder / f"{self.count}.{kind}" for kind in ("json", "err"))
-        host = f"--xla_force_host_platform_device_count={devices}"
-        flags = f"{self.xla_flags} {host} {NO_DEADLOCK}"
-        pid = self._asked(call=[module, name, settings], flags=flags, out=str(out), err=str(err))
+        pid = self._asked(
+            call=[module, name, settings], devices=devices, out=str(out), err=str(err)
+        )
         return Run(pid, out, err)
 
     def wait(self, run):
-        """The exit code of a run."""
-        return self._asked(wait=run.pid)
+        """The exit code of a run; one that hangs is ended."""
+        limit = threading.Timer(LIMIT_SECONDS, _end, [run.pid])
+        limit.start()
+        try:
+            return self._asked(wait=run.pid)
+        finally:
+            limit.cancel()
 
     def kill(self, run, happened):
         """SIGKILL this run once something has happened; False where it had ended before."""
@@ -81,13 +83,16 @@ class Server:
         while not happened() and not _is_over(run.pid):
             assert time.monotonic() < end, "it did not happen"
             time.sleep(0.001)
-        with suppress(ProcessLookupError):
-            os.kill(run.pid, signal.SIGKILL)
+        _end(run.pid)
         return self.wait(run) == -signal.SIGKILL
 
     def result(self, run):
         assert self.wait(run) == 0, run.err.read_text()[-4000:]
         return json.loads(run.out.read_text())
+
+    def call(self, module, name, devices=1, **settings):
+        """The result of a function, run to its end."""
+        return self.result(self.start(module, name, devices, **settings))
 
     def as_processes(self, module, count, **settings):
         """The result of `as_process` in each process of a run, which must be the same."""
@@ -101,6 +106,13 @@ class Server:
 
     def close(self):
         self.process.communicate()
+        with suppress(ProcessLookupError):  # what a failed test has left behind
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+
+def _end(pid):
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
 
 
 def _is_over(pid):
@@ -108,8 +120,15 @@ def _is_over(pid):
     return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
-def _call(module, name, settings, out):
-    Path(out).write_text(json.dumps(getattr(import_module(module), name)(**settings)))
+def _call(module, name, settings, devices, out):
+    import jax
+
+    host = f"--xla_force_host_platform_device_count={devices}"
+    os.environ["XLA_FLAGS"] = f"{os.environ['XLA_FLAGS']} {host} {NO_DEADLOCK}"
+    made = getattr(import_module(module), name)(**settings)
+    assert jax.local_device_count() == devices  # a backend that was there before would have others
+    Path(out).write_text(json.dumps(made))
+    jax.distributed.shutdown()  # the processes of a run leave together
 
 
 def _forked(order):
@@ -121,13 +140,13 @@ def _forked(order):
         words = os.open(order["err"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         for stream in (1, 2):  # of which the first one is the server's own
             os.dup2(words, stream)
-        os.environ["XLA_FLAGS"] = order["flags"]
-        _call(*order["call"], order["out"])
+        _call(*order["call"], order["devices"], order["out"])
         code = 0
     except BaseException:
         traceback.print_exc()
     finally:
-        sys.stderr.flush()
+        with suppress(OSError):
+            sys.stderr.flush()
         os._exit(code)
 
 

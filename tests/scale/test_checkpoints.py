@@ -41,7 +41,7 @@ def bits(told):
 
 def finished(server, **settings):
     """What a run ended with that nobody killed."""
-    return server.result(server.start("kept_runs", "run", **settings))
+    return server.call("kept_runs", "run", **settings)
 
 
 @pytest.mark.slow

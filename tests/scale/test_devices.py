@@ -12,13 +12,9 @@ from dladmm.core.methods import method_for
 from dladmm.engine import devices
 
 DEVICES = (1, 2, 4)  # against None: no mesh at all
+MOST = 4
 SCALARS = 60  # at most, that an iteration adds up besides what `exchanged_bytes` counts
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4}  # relative, of the loss after 50 iterations
-
-
-def found_by(server, name, devices=4, **settings):
-    """The result of a function of runs.py, on so many devices of a process of its own."""
-    return server.result(server.start("runs", name, devices, **settings))
 
 
 @pytest.mark.slow
@@ -26,7 +22,7 @@ def found_by(server, name, devices=4, **settings):
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_many_devices_give_the_loss_of_one(server, method, dtype):
     cases = [{"method": method, "dtype": dtype, "devices": count} for count in (None, *DEVICES)]
-    one, *others = found_by(server, "on_devices", cases=cases)
+    one, *others = server.call("runs", "on_devices", MOST, cases=cases)
     assert one[-1] < one[0]
     for many in others:
         assert len(one) == len(many) == 50
@@ -46,7 +42,9 @@ ON_GRAPHS = [
 @pytest.mark.parametrize(("method", "network", "dtype"), ON_GRAPHS)
 def test_many_devices_give_the_loss_of_one_on_graphs(server, method, network, dtype):
     case = {"method": method, "network": network, "dtype": dtype}
-    one, four = found_by(server, "on_devices", cases=[case | {"devices": n} for n in (None, 4)])
+    one, four = server.call(
+        "runs", "on_devices", MOST, cases=[case | {"devices": n} for n in (None, 4)]
+    )
     # The paper's method lowers L_rho: the network's own loss may be higher after few iterations.
     assert abs(one[-1] - one[0]) > 0.01 * one[0]
     assert len(one) == len(four) == 50
@@ -62,7 +60,9 @@ def test_processes_give_the_loss_of_one_device(server, count, network):
     kinds = [{"method": method, "dtype": dtype} for method in methods for dtype in TOLERANCE]
     cases = [case | {"network": network} for case in kinds]
     found = server.as_processes("runs", count, cases=cases)
-    alone = found_by(server, "on_devices", cases=[case | {"devices": None} for case in cases])
+    alone = server.call(
+        "runs", "on_devices", MOST, cases=[case | {"devices": None} for case in cases]
+    )
     for case, losses, expected in zip(cases, found, alone, strict=True):
         assert losses[-1] == pytest.approx(expected[-1], rel=TOLERANCE[case["dtype"]])
 
@@ -72,7 +72,7 @@ def test_processes_give_the_loss_of_one_device(server, count, network):
 def test_a_run_goes_on_with_another_number_of_devices(server, network, tmp_path):
     settings = {"folder": str(tmp_path / "run"), "method": "dladmm", "counts": [4, 2, 3, 1, 4]}
     settings["network"] = network
-    resumed_from, found, alone = found_by(server, "moved", **settings)
+    resumed_from, found, alone = server.call("runs", "moved", MOST, **settings)
     assert resumed_from == [0, 5, 15, 25, 35]  # the last one before each part's own end
     assert len(found) == len(alone) == 50
     assert found[-1] == pytest.approx(alone[-1], rel=TOLERANCE["float64"])
@@ -82,7 +82,7 @@ def test_a_run_goes_on_with_another_number_of_devices(server, network, tmp_path)
 @pytest.mark.parametrize("network", [None, *GRAPHS])
 def test_only_all_reduces_cross_and_their_size_does_not_depend_on_the_samples(server, network):
     problem = problem_and_rows(network=network)[0]
-    of_methods = found_by(server, "collectives", sizes=[20_011, 60_013], network=network)
+    of_methods = server.call("runs", "collectives", MOST, sizes=[20_011, 60_013], network=network)
     for method, found in of_methods.items():
         (kinds, size), (kinds_of_more, size_of_more) = found
         assert kinds == kinds_of_more == ["all-reduce"]

@@ -27,11 +27,6 @@ SCALARS = 60  # at most, that an iteration adds up
 WEIGHTS = sum(n * (m + 1) for m, n in itertools.pairwise(SIZES))  # b among them
 
 
-def found_by(server, name, devices=3, **settings):
-    """The result of a function of layer_runs.py, on so many devices of a process of its own."""
-    return server.result(server.start("layer_runs", name, devices, **settings))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
@@ -44,7 +39,7 @@ def found_by(server, name, devices=3, **settings):
     ids=str,
 )
 def test_a_recount_of_the_certificate_agrees_exactly(server, options):
-    found = found_by(server, "certified", devices=2, max_iter=20, **options)
+    found = server.call("layer_runs", "certified", 2, max_iter=20, **options)
     how = {"method": "dladmm", "dtype": "float64", "start": math.nan, "H": LIPSCHITZ["log_loss"]}
     again = recounted(found["history"], mass=found["mass"], **how)
     certificate = SimpleNamespace(**found["certificate"])
@@ -59,7 +54,7 @@ def test_a_recount_of_the_certificate_agrees_exactly(server, options):
 def test_three_groups_never_raise_l_rho_and_reach_what_the_sweep_does(server, rule):
     many = {"step_rule": rule, "max_iter": 400, "layer_devices": 3}
     alone = {"step_rule": rule, "max_iter": 200, "engine": "jax"}
-    sequential, groups = found_by(server, "on_devices", cases=[alone, many])
+    sequential, groups = server.call("layer_runs", "on_devices", 3, cases=[alone, many])
     assert groups["rises"] == 0
     assert groups["descent"] is True  # Property 2 in every iteration
     # A boundary moves once in an iteration, so that it takes more of them, but not twice as many.
@@ -75,7 +70,7 @@ def test_processes_give_the_bits_of_devices(server):
         {"max_iter": 200, "layer_devices": 3},
         {"max_iter": 30, "layer_devices": 3, "layer_messages": "8bit"},
     ]
-    together, few_bits = found_by(server, "on_devices", cases=cases)
+    together, few_bits = server.call("layer_runs", "on_devices", 3, cases=cases)
     exact, rounded = server.as_processes("layer_runs", 3, cases=cases)
     assert exact["network"] == together["network"]
     assert exact["lagrangian"] == together["lagrangian"]
@@ -87,8 +82,8 @@ def test_processes_give_the_bits_of_devices(server):
 def test_groups_spread_their_samples_over_devices_and_processes(server):
     """Two groups of two devices each, in one process and in four."""
     case = {"max_iter": 30, "layer_devices": 2}
-    (narrow,) = found_by(server, "on_devices", cases=[case])
-    (wide,) = found_by(server, "on_devices", 4, cases=[case | {"devices": 4}])
+    (narrow,) = server.call("layer_runs", "on_devices", 3, cases=[case])
+    (wide,) = server.call("layer_runs", "on_devices", 4, cases=[case | {"devices": 4}])
     assert wide["lagrangian"][-1] == pytest.approx(narrow["lagrangian"][-1], rel=1e-9)
     assert wide["loss"][-1] == pytest.approx(narrow["loss"][-1], rel=1e-9)
     (found,) = server.as_processes("layer_runs", 4, cases=[case])
@@ -103,7 +98,9 @@ def test_only_neighbours_exchange_and_the_bytes_are_those_of_the_formula(server)
         for n, devices in ((203, 3), (409, 3), (203, 6))
     ]
     sizes = {}
-    for case, found in zip(cases, found_by(server, "exchanges", 6, cases=cases), strict=True):
+    for case, found in zip(
+        cases, server.call("layer_runs", "exchanges", 6, cases=cases), strict=True
+    ):
         up, down = found["found"]
         wide = case["devices"] // 3  # devices of one group are numbered one after the other
         neighbours = [(source, source + wide) for source in range(2 * wide)]
@@ -154,7 +151,7 @@ def test_a_run_goes_on_to_the_same_bits_and_with_other_groups(server, tmp_path, 
         )
     ]
     cases = [run | {"max_iter": 20}, *parts, *moved]
-    whole, _, resumed, *rest = found_by(server, "on_devices", cases=cases)
+    whole, _, resumed, *rest = server.call("layer_runs", "on_devices", 3, cases=cases)
     assert resumed["resumed_from"] == 10
     assert resumed["network"] == whole["network"]
     assert resumed["lagrangian"] == whole["lagrangian"]
@@ -168,8 +165,10 @@ def test_a_run_goes_on_to_the_same_bits_and_with_other_groups(server, tmp_path, 
 @pytest.mark.slow
 def test_processes_resume_what_devices_have_begun(server, tmp_path):
     case = {"layer_devices": 3, "folder": str(tmp_path / "run")}
-    (whole,) = found_by(server, "on_devices", cases=[{"layer_devices": 3, "max_iter": 20}])
-    found_by(server, "on_devices", cases=[case | {"max_iter": 12}])
+    (whole,) = server.call(
+        "layer_runs", "on_devices", 3, cases=[{"layer_devices": 3, "max_iter": 20}]
+    )
+    server.call("layer_runs", "on_devices", 3, cases=[case | {"max_iter": 12}])
     (resumed,) = server.as_processes("layer_runs", 3, cases=[case | {"max_iter": 20}])
     assert resumed["resumed_from"] == 10
     assert resumed["network"] == whole["network"]
@@ -213,7 +212,7 @@ def dladmm(*arguments):
 
 @pytest.mark.slow
 def test_eight_bits_cost_at_most_a_point_of_accuracy(server):
-    found = found_by(server, "accuracies", messages=["exact", "8bit"], seeds=3)
+    found = server.call("layer_runs", "accuracies", 3, messages=["exact", "8bit"], seeds=3)
     assert found["8bit"] >= found["exact"] - 0.01
     assert found["exact"] > 0.85  # a control: there is something to lose
 

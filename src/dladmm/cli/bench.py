@@ -118,8 +118,10 @@ def growth(
 
 def _series(option: str, text: str | None) -> tuple[int, ...]:
     """The sizes of a series, of which an exponent can be fitted; none where none are given."""
-    sizes = parse_sizes(option, text) if text else ()
-    if text and len(set(sizes)) < 2:
+    if text is None:
+        return ()
+    sizes = parse_sizes(option, text)
+    if len(set(sizes)) < 2:
         raise ValueError(f"{option} {text!r} is not valid; expected two different ones at least")
     return sizes
 

@@ -11,8 +11,9 @@ from dladmm.engine.devices import Engine, make_mesh
 from dladmm.engine.limits import has_room_for_jax
 from dladmm.engine.processes import process_count
 
-# Of an iteration, from which its products are worth sharing between cores. Below it threads gain
-# nothing, and cost much where other work wants the cores: those that wait ask again and again.
+# Multiplications and additions of an iteration, or of a batch, from which its products are worth
+# sharing between cores. Below it threads gain nothing, and cost much where other work wants the
+# cores: those that wait ask again and again.
 SHARED = 1.2e9
 ITERATIONS = 60  # what most runs make before nothing is left to gain
 
@@ -28,7 +29,8 @@ def chosen_engine(method: Method, options: Options, n_samples: int) -> Engine:
     sooner = options.engine == "auto" and takes_long and has_room_for_jax()
     if reason or options.engine == "jax" or sooner:
         return Engine(True, make_mesh(options.devices, options.layer_devices))
-    return Engine(False, one_thread=flops < SHARED)
+    at_once = method.iteration_flops(method.rows_at_once(n_samples))
+    return Engine(False, one_thread=at_once < SHARED)
 
 
 def why_jax(method: Method, options: Options) -> str:

@@ -126,6 +126,10 @@ class Method(ABC):
         weights = sum(layer.positions * layer.n_weights for layer in self.problem.layers)
         return 6.0 * n_samples * weights
 
+    def rows_at_once(self, n_samples: int) -> int:
+        """How many samples go into a product, of so many."""
+        return n_samples
+
     @property
     def can_reweigh(self) -> bool:
         """Whether a run can find the strengths of l2 by the evidence, for this problem."""

@@ -64,15 +64,8 @@ class Problem:
         if not self.sources:
             one_after_the_other = tuple((l - 1,) for l in range(len(self.layers)))
             object.__setattr__(self, "sources", one_after_the_other)
-        for name, terms, expected in (
-            ("activations", self.activations, len(self.layers) - 1),
-            ("regularizers", self.regularizers, len(self.layers)),
-        ):
-            if len(terms) != expected:
-                raise ValueError(
-                    f"{name} has {len(terms)} entries; expected {expected}"
-                    f" for a network of {len(self.layers)} layers"
-                )
+        self._check_count("activations", self.activations, len(self.layers) - 1)
+        self._check_count("regularizers", self.regularizers, len(self.layers))
         for l in range(len(self.layers)):
             for k, expected in zip(self.sources[l], self._shapes_read(l), strict=True):
                 if k != INPUT and self.out_shapes[k] != expected:
@@ -80,6 +73,13 @@ class Problem:
                         f"layers do not form a chain: layer {k + 1} has outputs of shape"
                         f" {self.out_shapes[k]}; expected {expected}, the inputs of layer {l + 1}"
                     )
+
+    def _check_count(self, name: str, terms: tuple[Any, ...], expected: int) -> None:
+        if len(terms) != expected:
+            raise ValueError(
+                f"{name} has {len(terms)} entries; expected {expected}"
+                f" for a network of {len(self.layers)} layers"
+            )
 
     def with_regularizers(self, terms: Iterable[Regularizer]) -> Problem:
         """This problem under other regularisers: what is known of the network is known of it too.
@@ -94,8 +94,10 @@ class Problem:
         Problem
             With these.
         """
+        regularizers = tuple(terms)
+        self._check_count("regularizers", regularizers, len(self.layers))
         other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__, regularizers=tuple(terms))
+        other.__dict__.update(self.__dict__, regularizers=regularizers)
         return other
 
     @cached_property
@@ -122,7 +124,7 @@ class Problem:
 
     @cached_property
     def curvature_columns(self) -> int:
-        """How many columns of the loss's curvature a sample has; 0 where it has kinks."""
+        """How many columns of the loss's curvature a sample has; 0 where the loss does not tell."""
         z: Any = np.zeros((1, *self.out_shape), np.float32)
         roots = self.loss.curvature_roots(z, z)
         return 0 if roots is None else roots.shape[1]

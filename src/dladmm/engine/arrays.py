@@ -2,7 +2,7 @@
 
 A formula is written once. `xp.exp(v)` is NumPy's for a NumPy array and JAX's for one of JAX: what
 arrives decides, and nothing else has to be passed along. Constants are NumPy's in both, and no
-array is ever changed in place.
+array that arrives is ever changed in place.
 
 JAX is loaded by `load_jax`, where its engine is chosen, and nowhere else: importing it takes longer
 than most small fits.

@@ -71,7 +71,7 @@ def eigenpairs(M: Array) -> tuple[Array, Array]:
     return tuple(namespace(M).linalg.eigh(M))
 
 
-def inverse_trace(M: Array, plus: float = 0) -> Array:
+def inverse_trace(M: Array, plus: float) -> Array:
     """tr((M + plus I)^-1), from the inverse of the Cholesky factor."""
     raised = plus_identity(M, plus)
     if is_jax(M):
@@ -93,7 +93,7 @@ def pseudo_inverse(M: Array) -> Array:
     # NumPy's own takes several times as long for the few columns there are.
     values, vectors = eigenpairs(M)
     sizes = np.abs(values)
-    kept = ~(sizes <= 1e-15 * sizes.max())  # NaN too
+    kept = ~(sizes <= 10 * len(M) * np.finfo(M.dtype).eps * sizes.max())  # as JAX does; NaN too
     return (vectors * np.where(kept, 1 / np.where(kept, values, 1), 0)) @ vectors.T
 
 

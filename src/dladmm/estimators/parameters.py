@@ -75,8 +75,7 @@ class Parameters(Exporting):
         if self.regularizer is None and self.alpha == "evidence" and is_whole:
             options = self._options(0, 1, "auto", **more)
             if checked_method(problem, options).can_reweigh:
-                terms = (Evidence(),) * problem.n_layers
-                return dataclasses.replace(problem, regularizers=terms)
+                return problem.with_regularizers((Evidence(),) * problem.n_layers)
         return problem
 
     def _problem_of(self, layers: Sequence[Layer]) -> Problem:

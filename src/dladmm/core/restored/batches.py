@@ -111,27 +111,27 @@ class Batches:
         state waits for its last step, and then nothing would be under way.
         """
         ends = [part * self.per_epoch // parts for part in range(1, parts + 1)]
-        batches, stop = self.epoch(), 0
-        ahead = self._gathered(batches, stop, ends)
+        groups, stop = self._groups(ends), 0
+        ahead = next(groups, None)
         for end in ends:
             while stop < end:
+                assert ahead is not None
                 group, count, lent = ahead
                 state, lent.done = step(state, group, np.int32(count))
                 stop, self.seen = stop + count, self.seen + count
-                ahead = self._gathered(batches, stop, ends)
+                ahead = next(groups, None)
             yield state
 
-    def _gathered(
-        self, batches: Iterator[tuple[np.ndarray, np.ndarray]], start: int, ends: list[int]
-    ) -> Any:
-        """The group that begins with batch `start`, how many batches it has, none of the next part,
-        and the arrays it lies in; None at the end of the epoch."""
-        end = next((end for end in ends if end > start), start)
-        few = list(islice(batches, min(self.group, end - start)))
-        if not few:
-            return None
-        lent = self._next_lent()
-        return self._lend(few, lent), len(few), lent
+    def _groups(self, ends: list[int]) -> Iterator[tuple[Data, int, _Lent]]:
+        """Each group of an epoch with the number of its batches, all of one part, and the arrays it
+        lies in; gathered when it is asked for."""
+        batches, start = self.epoch(), 0
+        for end in ends:
+            while start < end:
+                few = list(islice(batches, min(self.group, end - start)))
+                lent = self._next_lent()
+                yield self._lend(few, lent), len(few), lent
+                start += len(few)
 
     def _next_lent(self) -> _Lent:
         """Arrays for the next group, once nothing reads them any more."""

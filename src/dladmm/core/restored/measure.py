@@ -101,8 +101,8 @@ def measure(
 
 
 def _of_all(sums: LayerSums, share: Array, squares: bool) -> LayerSums:
-    """Sums over all samples from those over a part of them; the gradient is one already, and so are
-    the squares unless they are to be."""
+    """Sums over all samples from those over a part of them. The gradient is of all already;
+    squares: whether those are of the part too."""
     return LayerSums(
         sums.gradient,
         None if sums.inputs is None else share * sums.inputs,

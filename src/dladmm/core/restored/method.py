@@ -212,6 +212,9 @@ class MiniBatch(RestoredMethod):
             return min(size, LEAST_SIZE) if any(v.positions > 1 for v in layers) else size
         return self.batch_size
 
+    def rows_at_once(self, n_samples: int) -> int:
+        return min(self._size(n_samples), n_samples)
+
     def begin(self, data: Batches, params: Params, start: Start) -> Stream:
         state = mini_batch.begin(self.problem, params)
         return mini_batch.reweighed(self.problem, data, state) if self.reweighs else state

@@ -36,7 +36,7 @@ class Dense(Layer):
     def fan_in(self) -> int:
         return prod(self.inputs)
 
-    # What every layer can say of itself, said at once: a small fit asks some ten thousand times.
+    # Constants, which `Layer` computes: a small fit asks some ten thousand times.
 
     @property
     def positions(self) -> int:
