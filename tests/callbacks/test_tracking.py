@@ -1,6 +1,13 @@
 """TensorBoard and MLflow: what their own readers find in the files that were written."""
 
+import json
 import math
+import socket
+import subprocess
+import sys
+import time
+from urllib.error import URLError
+from urllib.request import ProxyHandler, build_opener
 
 import numpy as np
 import pytest
@@ -38,6 +45,35 @@ def test_tensorboard_reads_every_record(rows, tmp_path):
     np.testing.assert_allclose(
         [one.value for one in losses], model.history_["train_loss"], rtol=1e-6
     )
+
+
+def answered(address, server, seconds=120):
+    """The first answer of a server that says anything, as JSON."""
+    opener, end = build_opener(ProxyHandler({})), time.monotonic() + seconds
+    while time.monotonic() < end:
+        assert server.poll() is None, server.stderr.read()
+        try:
+            said = json.load(opener.open(address, timeout=10))
+        except URLError:  # it does not listen yet
+            said = None
+        if said:
+            return said
+        time.sleep(0.1)
+    raise AssertionError(f"{address} says nothing")
+
+
+@pytest.mark.slow
+def test_tensorboard_shows_the_run(rows, tmp_path):
+    with TensorBoard(tmp_path / "first") as board:
+        fitted(rows, board)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        where = ("--host", "127.0.0.1", "--port", str(free.getsockname()[1]))
+    command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(tmp_path), *where]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            assert answered(f"http://127.0.0.1:{where[-1]}/data/runs", server) == ["first"]
+        finally:
+            server.kill()
 
 
 def test_mlflow_reads_every_record(rows, tmp_path, monkeypatch):
