@@ -83,7 +83,7 @@ def test_an_unknown_option_is_noticed():
 
 # Commands that are not run, by how they begin.
 NOT_RUN = {
-    "pip install": "it is for the reader's environment; .ci/base-install installs in one of its own",
+    "pip install": "it is for the reader's environment; .ci/base-install has one of its own",
     "dladmm --install-completion": "it writes to the user's shell; tests/cli/test_completion.py",
     "tensorboard": "a server that does not end; tests/callbacks/test_tracking.py asks it",
 }
